@@ -1,0 +1,79 @@
+//! What the runtime asks of a place that keeps checkpoints.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey};
+use crate::value::Shared;
+
+/// Why a saver could not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SaverError {
+    /// The database refused or failed.
+    #[error("the checkpoint store failed: {0}")]
+    Store(String),
+    /// A stored value cannot be read; nothing else of the thread is affected.
+    #[error("thread {thread:?}, checkpoint {checkpoint}, {part}: {problem}")]
+    Corrupt { thread: String, checkpoint: String, part: String, problem: String },
+    /// The value cannot be stored.
+    #[error("channel {channel:?} cannot be stored: {problem}")]
+    Unstorable { channel: String, problem: String },
+    /// The task that did the work was cancelled or its process is going down.
+    #[error("the store's worker was cancelled; whether the write landed is unknown")]
+    Cancelled,
+}
+
+/// Which checkpoints a listing returns, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct ListFilter {
+    /// Only checkpoints with an id below this one.
+    pub before: Option<Arc<str>>,
+    pub limit: Option<usize>,
+    /// Metadata keys that must have exactly these values.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+pub type SaverResult<T> = BoxFuture<'static, Result<T, SaverError>>;
+
+/// Keeps checkpoints and pending writes. Cheap calls that return futures; a future does nothing
+/// until polled, and dropping it may or may not leave the write behind.
+pub trait Saver: Send + Sync {
+    /// The checkpoint with this id, or the greatest id of the thread and namespace, with its
+    /// pending writes.
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>>;
+
+    /// Checkpoints of a thread, newest first; all namespaces when `namespace` is `None`.
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>>;
+
+    /// Stores a checkpoint under its id, replacing one with the same id. `new_versions` holds the
+    /// channels whose version moved since the previous put of this run.
+    fn put(
+        &self,
+        key: &ThreadKey,
+        parent: Option<&str>,
+        checkpoint: Checkpoint,
+        metadata: Metadata,
+        new_versions: ChannelVersions,
+    ) -> SaverResult<()>;
+
+    /// Stores a task's writes beside the checkpoint that the task started from. If every channel
+    /// is special (see [`super::reserved::fixed_index`]) rows are replaced; otherwise rows that
+    /// exist are kept. The index of a regular write is its position in this call.
+    fn put_writes(
+        &self,
+        key: &ThreadKey,
+        checkpoint: &str,
+        task: &str,
+        task_path: &str,
+        writes: Vec<(Arc<str>, Shared)>,
+    ) -> SaverResult<()>;
+
+    /// Removes everything of a thread, in all namespaces.
+    fn delete_thread(&self, thread: &str) -> SaverResult<()>;
+}

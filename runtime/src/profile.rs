@@ -1,0 +1,149 @@
+//! What a run does at its edges: when it stores, how it ends early, which hazards it keeps.
+
+use serde::{Deserialize, Serialize};
+
+/// When checkpoints are written (LangGraph's `durability`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Each step's checkpoint is awaited before the next step starts.
+    Sync,
+    /// Each step's checkpoint is written beside the next step. LangGraph's default.
+    #[default]
+    Async,
+    /// One checkpoint, when the run leaves through its exit duties.
+    Exit,
+}
+
+impl Durability {
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Sync => "sync",
+            Durability::Async => "async",
+            Durability::Exit => "exit",
+        }
+    }
+}
+
+/// The three ways in which the real stack ends a run early, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CancelStyle {
+    /// The consumer stops between two chunks (`aclose()`): exit duties run, running nodes are
+    /// cancelled. Dropped in the middle of a pull there is nothing to close, and it acts as
+    /// [`CancelStyle::Task`].
+    #[default]
+    Close,
+    /// One cancellation of the consuming task: what is awaited at that moment is cancelled, then
+    /// exit duties run and running nodes are cancelled.
+    Task,
+    /// A scope that cancels again on every turn (what a disconnect does under Starlette): exit
+    /// duties never start, and nodes that run as their own task run on as orphans.
+    Scope,
+}
+
+impl CancelStyle {
+    pub fn name(self) -> &'static str {
+        match self {
+            CancelStyle::Close => "close",
+            CancelStyle::Task => "task",
+            CancelStyle::Scope => "scope",
+        }
+    }
+}
+
+/// Which side of every hazard a graph runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// LangGraph 1.2.9 as recorded, hazards included.
+    Faithful,
+    /// A dropped run does its exit duties, cancels its nodes and loses nothing that was promised.
+    #[default]
+    Safe,
+}
+
+impl Profile {
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Faithful => "faithful",
+            Profile::Safe => "safe",
+        }
+    }
+
+    pub fn options(self) -> Options {
+        match self {
+            Profile::Faithful => Options {
+                exit_duties: ExitDuties::SkippedByScope,
+                orphans: Orphans::RunOn,
+                awaited_put: AwaitedPut::Cancelled,
+                write_order: WriteOrder::Unordered,
+                undeclared_keys: UndeclaredKeys::Dropped,
+            },
+            Profile::Safe => Options {
+                exit_duties: ExitDuties::Always,
+                orphans: Orphans::Cancelled,
+                awaited_put: AwaitedPut::Finished,
+                write_order: WriteOrder::WritesFirst,
+                undeclared_keys: UndeclaredKeys::Dropped,
+            },
+        }
+    }
+}
+
+/// Each hazard as one named choice. Start from [`Profile::options`] and change what you mean to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    pub exit_duties: ExitDuties,
+    pub orphans: Orphans,
+    pub awaited_put: AwaitedPut,
+    pub write_order: WriteOrder,
+    pub undeclared_keys: UndeclaredKeys,
+}
+
+/// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitDuties {
+    /// As LangGraph under Starlette: no. At exit durability effects then leave no record at all.
+    SkippedByScope,
+    /// Yes, by the finalizer. Costs one put after the client has gone.
+    Always,
+}
+
+/// What becomes of a node that runs as its own task when the run ends by scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orphans {
+    /// As LangGraph: it runs on, its effects happen, nothing records them.
+    RunOn,
+    /// It is cancelled with its run.
+    Cancelled,
+}
+
+/// What becomes of a checkpoint put that the loop is awaiting when the run is cancelled (task or
+/// scope).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AwaitedPut {
+    /// As LangGraph at sync durability: cancelled; the step stays behind as a pending write, which
+    /// the next message drops.
+    Cancelled,
+    /// It is let finish.
+    Finished,
+}
+
+/// The order between a step's pending writes and the checkpoint that supersedes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOrder {
+    /// As LangGraph: none (langgraph#8039).
+    Unordered,
+    /// A checkpoint is put after the writes of its step were acknowledged or failed.
+    WritesFirst,
+}
+
+/// What happens to keys of an input or update that no channel declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndeclaredKeys {
+    /// As LangGraph: silently left out.
+    Dropped,
+    /// The run fails with an error that names the key.
+    Rejected,
+}
