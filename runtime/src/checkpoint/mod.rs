@@ -18,8 +18,10 @@ use crate::value::Shared;
 /// Newest checkpoint layout that LangGraph 1.2.9 writes.
 pub const LAYOUT_VERSION: u64 = 4;
 
-/// Versions of channels by channel name.
-pub type ChannelVersions = BTreeMap<Arc<str>, Arc<str>>;
+/// Versions of channels by channel name, in the order in which the channels were first written.
+/// Python writes its dict in that order, so a checkpoint that is read and written again keeps its
+/// bytes. Two with the same entries are equal in any order.
+pub type ChannelVersions = IndexMap<Arc<str>, Arc<str>>;
 
 /// The state of a thread at the edge of a super-step.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +35,7 @@ pub struct Checkpoint {
     /// Version of every channel ever written.
     pub channel_versions: ChannelVersions,
     /// For each node, the versions of its trigger channels when it last ran.
-    pub versions_seen: BTreeMap<Arc<str>, ChannelVersions>,
+    pub versions_seen: IndexMap<Arc<str>, ChannelVersions>,
     /// Channels that changed in this step and are available, sorted; `None` means "look at all".
     pub updated_channels: Option<Vec<Arc<str>>>,
 }
