@@ -1,1 +1,82 @@
+//! Checkpoint ids (UUID version 6) and timestamps.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::doors::{Clock, Doors, Entropy};
+
+/// 100 ns intervals from the UUID epoch, 1582-10-15, to the Unix epoch (RFC 9562, section 5.1).
+const UUID_EPOCH: u64 = 0x01b2_1dd2_1381_4000;
+const TIMESTAMP_BITS: u64 = (1 << 60) - 1;
+const CLOCK_SEQ_BITS: u64 = (1 << 14) - 1;
+
+/// Mints checkpoint ids that rise within one process.
+///
+/// LangGraph takes the greatest id text as the latest checkpoint of a thread, so an id must never
+/// fall behind one that this process minted before. Keep one mint per process and share it; two
+/// mints may give equal timestamps, and then the step decides, then chance.
+pub struct IdMint {
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    last: AtomicU64,
+}
+
+impl IdMint {
+    pub fn new(doors: &Doors) -> IdMint {
+        IdMint {
+            clock: doors.clock.clone(),
+            entropy: doors.entropy.clone(),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    /// The next id. `step` is the checkpoint's step; LangGraph puts it, masked to 14 bits, where
+    /// the clock sequence belongs, so that the first input (step -1) reads `bfff`.
+    pub fn mint(&self, step: i64) -> Arc<str> {
+        let now = uuid_time(self.clock.now());
+        let next = |last: u64| now.max(last + 1) & TIMESTAMP_BITS;
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| Some(next(l)));
+        let timestamp = next(last.expect("the update always gives a value"));
+
+        let mut node = [0; 8];
+        self.entropy.fill("checkpoint.id", &mut node[2..]);
+        let clock_seq = step as u64 & CLOCK_SEQ_BITS;
+        let high = (timestamp >> 12) << 16 | 0x6000 | timestamp & 0x0fff;
+        let low = 0b10 << 62 | clock_seq << 48 | u64::from_be_bytes(node);
+        dashed(u128::from(high) << 64 | u128::from(low)).into()
+    }
+}
+
+/// 100 ns intervals since the UUID epoch. A clock before 1970 still gives rising values.
+fn uuid_time(now: SystemTime) -> u64 {
+    match now.duration_since(UNIX_EPOCH) {
+        Ok(since) => UUID_EPOCH.saturating_add((since.as_nanos() / 100) as u64),
+        Err(before) => UUID_EPOCH.saturating_sub(before.duration().as_nanos().div_ceil(100) as u64),
+    }
+}
+
+/// A number as 32 hexadecimal digits in the groups 8-4-4-4-12.
+pub(super) fn dashed(number: u128) -> String {
+    let hex = format!("{number:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// The 16 bytes of a checkpoint id, as task ids hash them; `None` when the text is not 32
+/// hexadecimal digits besides its dashes. LangGraph does not look at version bits either: a
+/// checkpoint that somebody put under an id of another version works like any other.
+pub fn uuid6_bytes(id: &str) -> Option<[u8; 16]> {
+    let digits: String = id.chars().filter(|&c| c != '-').collect();
+    // `from_str_radix` would take a sign in front.
+    if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
+}
+
+/// UTC, ISO-8601, always with six digits of microseconds and `+00:00`, so that text order is time
+/// order. (Python leaves the fraction out when it is zero; it reads both.)
+pub fn timestamp(now: SystemTime) -> String {
+    let now = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::MAX);
+    now.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+}

@@ -30,8 +30,21 @@ pub struct ListFilter {
     /// Only checkpoints with an id below this one.
     pub before: Option<Arc<str>>,
     pub limit: Option<usize>,
-    /// Metadata keys that must have exactly these values.
+    /// Metadata keys that must have exactly these values. Null also fits a key that is not there,
+    /// as in both of Python's savers.
     pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+impl ListFilter {
+    /// Does a checkpoint with this metadata have the values asked for?
+    pub fn accepts(&self, metadata: &Metadata) -> bool {
+        self.metadata.iter().all(|(key, wanted)| match key.as_str() {
+            "source" => wanted == metadata.source.name(),
+            "step" => *wanted == metadata.step,
+            "parents" => *wanted == serde_json::json!(metadata.parents),
+            _ => metadata.extra.get(key).unwrap_or(&serde_json::Value::Null) == wanted,
+        })
+    }
 }
 
 pub type SaverResult<T> = BoxFuture<'static, Result<T, SaverError>>;

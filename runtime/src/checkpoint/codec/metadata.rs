@@ -1,0 +1,69 @@
+//! Metadata as JSON text.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use super::CodecError;
+use crate::checkpoint::{Metadata, Source};
+
+/// UTF-8 JSON in Python's order: source, step, parents, then everything else. Keys of `extra` that
+/// carry one of those three names lose to the field.
+pub fn encode_metadata(metadata: &Metadata) -> Vec<u8> {
+    let mut object = Map::new();
+    object.insert("source".into(), metadata.source.name().into());
+    object.insert("step".into(), metadata.step.into());
+    let parents = metadata.parents.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str())));
+    object.insert("parents".into(), Json::Object(parents.collect()));
+    for (key, value) in &without_nul(metadata).extra {
+        if !object.contains_key(key) {
+            object.insert(key.clone(), value.clone());
+        }
+    }
+    serde_json::to_vec(&object).expect("JSON with string keys can be written")
+}
+
+/// LangGraph strips U+0000 from every metadata string (Postgres would refuse it), with every
+/// saver; only at the top level.
+pub fn without_nul(metadata: &Metadata) -> Cow<'_, Metadata> {
+    let has_nul = |value: &Json| value.as_str().is_some_and(|s| s.contains('\0'));
+    if !metadata.extra.values().any(has_nul) {
+        return Cow::Borrowed(metadata);
+    }
+    let mut stripped = metadata.clone();
+    for value in stripped.extra.values_mut().filter(|value| has_nul(value)) {
+        *value = value.as_str().unwrap_or_default().replace('\0', "").into();
+    }
+    Cow::Owned(stripped)
+}
+
+/// Source and step must be there: a run cannot start from a checkpoint without them, in Python
+/// neither.
+pub fn decode_metadata(json: &[u8]) -> Result<Metadata, CodecError> {
+    let json = serde_json::from_slice(json).map_err(|e| CodecError::Json(e.to_string()))?;
+    let Json::Object(mut object) = json else {
+        return Err(CodecError::shape("metadata", "an object"));
+    };
+    // `shift_remove` keeps the order of the rest.
+    let source =
+        object.shift_remove("source").and_then(|s| serde_json::from_value::<Source>(s).ok());
+    let step = object.shift_remove("step").and_then(|s| s.as_i64());
+    Ok(Metadata {
+        source: source.ok_or(CodecError::shape("source", "input, loop, update or fork"))?,
+        step: step.ok_or(CodecError::shape("step", "an integer"))?,
+        parents: object.shift_remove("parents").map_or(Ok(BTreeMap::new()), parents)?,
+        extra: object,
+    })
+}
+
+fn parents(json: Json) -> Result<BTreeMap<String, String>, CodecError> {
+    let Json::Object(object) = json else {
+        return Err(CodecError::shape("parents", "an object"));
+    };
+    let entry = |(namespace, id)| match id {
+        Json::String(id) => Ok((namespace, id)),
+        _ => Err(CodecError::shape("parents", "checkpoint ids as text")),
+    };
+    object.into_iter().map(entry).collect()
+}
