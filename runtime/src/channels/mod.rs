@@ -1,1 +1,78 @@
+//! Channels: the cells that a graph's state is made of, and the rules by which writes fold in.
 
+mod barrier;
+mod ephemeral;
+mod last_value;
+mod reducer;
+
+use std::sync::Arc;
+
+use crate::value::Shared;
+pub use reducer::Reducer;
+
+/// Two writers, or a value of the wrong kind.
+#[derive(Debug, Clone, thiserror::Error, PartialEq)]
+pub enum ChannelError {
+    #[error("takes one value per step, and got {0}; give it a reducer to take several")]
+    Conflict(usize),
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// One cell of the state. Semantics as LangGraph's channels (FORMAT.md section 5).
+pub trait Channel: Send {
+    /// Folds this step's writes in, in task order. An empty slice tells the channel that a step
+    /// passed without a write. True when the channel's version moves.
+    fn update(&mut self, values: &[Shared]) -> Result<bool, ChannelError>;
+
+    /// The value that nodes read, or `None` while the channel is empty.
+    fn get(&self) -> Option<Shared>;
+
+    /// What a checkpoint stores.
+    fn checkpoint(&self) -> Option<Shared> {
+        self.get()
+    }
+
+    fn is_available(&self) -> bool {
+        self.get().is_some()
+    }
+
+    /// A task triggered by this channel has read it. True when the version moves.
+    fn consume(&mut self) -> bool {
+        false
+    }
+
+    /// Nothing else is left to run. True when the version moves.
+    fn finish(&mut self) -> bool {
+        false
+    }
+}
+
+/// What kind of channel a key has, and how to build one from a checkpoint.
+#[derive(Clone)]
+pub enum ChannelSpec {
+    /// The last value written; two writes in one step are an error.
+    LastValue,
+    /// Writes folded by a function.
+    Reducer(Reducer),
+    /// Kept for one step only. Several writers are fine.
+    Ephemeral,
+    /// Available once every name in the list was written; kept across turns until consumed.
+    Barrier(Arc<[Arc<str>]>),
+}
+
+impl ChannelSpec {
+    /// The channel as a checkpoint stored it, or fresh.
+    pub fn open(&self, stored: Option<Shared>) -> Box<dyn Channel> {
+        match self {
+            ChannelSpec::LastValue => Box::new(last_value::LastValue(stored)),
+            ChannelSpec::Reducer(reducer) => {
+                Box::new(reducer::Aggregate::new(reducer.clone(), stored))
+            }
+            ChannelSpec::Ephemeral => Box::new(ephemeral::Ephemeral(stored)),
+            ChannelSpec::Barrier(names) => {
+                Box::new(barrier::NamedBarrier::new(names.clone(), stored))
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How the writes of a super-step become the next state.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::RunError;
+use crate::checkpoint::{Checkpoint, reserved, version};
+use crate::doors::Doors;
+use crate::graph::{Channels, GraphInner};
+use crate::value::Shared;
+
+/// What one task contributes to a super-step.
+pub(crate) struct Contribution<'a> {
+    pub node: &'a str,
+    pub path: &'a str,
+    pub triggers: &'a [Arc<str>],
+    pub writes: &'a [(Arc<str>, Shared)],
+}
+
+/// Applies the contributions in task-path order and returns the channels that changed and are
+/// available. All changed channels get one new version, one above the highest of all.
+pub(crate) fn apply(
+    graph: &GraphInner,
+    checkpoint: &mut Checkpoint,
+    channels: &mut Channels,
+    mut tasks: Vec<Contribution<'_>>,
+    doors: &Doors,
+) -> Result<BTreeSet<Arc<str>>, RunError> {
+    tasks.sort_by(|a, b| a.path.cmp(b.path));
+    // Writes of no task (a command's) do not make a step.
+    let is_step = tasks.iter().any(|task| !task.triggers.is_empty());
+
+    for task in &tasks {
+        let seen = checkpoint.versions_seen.entry(task.node.into()).or_default();
+        for trigger in task.triggers {
+            if let Some(version) = checkpoint.channel_versions.get(trigger) {
+                seen.insert(trigger.clone(), version.clone());
+            }
+        }
+    }
+
+    let highest = checkpoint.channel_versions.values().max().cloned();
+    let next = version::next_version(highest.as_deref(), &*doors.entropy);
+    let versions = &mut checkpoint.channel_versions;
+
+    let read: BTreeSet<&Arc<str>> = tasks.iter().flat_map(|task| task.triggers).collect();
+    for name in read {
+        if channels[name].consume() {
+            versions.insert(name.clone(), next.clone());
+        }
+    }
+
+    let mut by_channel: IndexMap<&Arc<str>, (Vec<Shared>, Vec<&str>)> = IndexMap::new();
+    for task in &tasks {
+        for (name, value) in task.writes {
+            if channels.contains_key(name) {
+                let (values, nodes) = by_channel.entry(name).or_default();
+                values.push(value.clone());
+                nodes.push(task.node);
+            }
+        }
+    }
+
+    let mut updated = BTreeSet::new();
+    for (name, (values, nodes)) in by_channel {
+        let channel = &mut channels[name];
+        let moved = channel.update(&values).map_err(|error| RunError::InvalidUpdate {
+            channel: name.to_string(),
+            nodes: nodes.into_iter().map(str::to_owned).collect(),
+            problem: error.to_string(),
+        })?;
+        if moved {
+            versions.insert(name.clone(), next.clone());
+            if channel.is_available() {
+                updated.insert(name.clone());
+            }
+        }
+    }
+
+    // Channels that nobody wrote learn that a step has passed.
+    if is_step {
+        for (name, channel) in channels.iter_mut() {
+            if channel.is_available()
+                && !updated.contains(name)
+                && channel.update(&[]).is_ok_and(|moved| moved)
+            {
+                versions.insert(name.clone(), next.clone());
+                if channel.is_available() {
+                    updated.insert(name.clone());
+                }
+            }
+        }
+        let triggers_any = |name: &Arc<str>| {
+            graph.nodes.values().any(|plan| plan.triggers.contains(name))
+        };
+        if !updated.iter().any(triggers_any) {
+            for (name, channel) in channels.iter_mut() {
+                if channel.finish() {
+                    versions.insert(name.clone(), next.clone());
+                    if channel.is_available() {
+                        updated.insert(name.clone());
+                    }
+                }
+            }
+        }
+    }
+    Ok(updated)
+}
+
+/// The contribution of an input: no path, no triggers.
+pub(crate) fn from_input(writes: &[(Arc<str>, Shared)]) -> Contribution<'_> {
+    Contribution { node: reserved::INPUT, path: "", triggers: &[], writes }
+}

@@ -1,0 +1,118 @@
+//! How a run leaves: its exit duties, and who does them when the run was dropped.
+//!
+//! A destructor cannot await and must not spawn. A dropped run therefore hands what is left to do
+//! to the finalizer, a task that has been running in the same process since the graph was
+//! compiled. A kill takes the finalizer with it, as it takes everything.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::channel::mpsc;
+
+use super::commit::TaskEnd;
+use super::core::RunCore;
+use crate::checkpoint::PendingWrite;
+use crate::doors::{Doors, RawHandle, What};
+use crate::profile::{CancelStyle, Durability, ExitDuties, Orphans};
+use crate::value::Shared;
+
+/// A node that runs as its own task.
+pub(crate) struct RunningNode {
+    pub node: Arc<str>,
+    pub aborter: Arc<dyn RawHandle>,
+}
+
+/// Finishes dropped runs. Ends when the last graph that uses it is gone.
+pub(crate) struct Finalizer(mpsc::UnboundedSender<Arc<RunCore>>);
+
+impl Finalizer {
+    pub fn start(doors: &Doors) -> Finalizer {
+        let (sender, mut dropped) = mpsc::unbounded::<Arc<RunCore>>();
+        let executor = doors.executor.clone();
+        drop(doors.executor.spawn("finalizer", async move {
+            while let Some(run) = dropped.next().await {
+                // One slow database must not hold up the next run's duties.
+                let actor = run.actor("exit");
+                drop(executor.spawn(&actor, async move {
+                    run.begin_exit();
+                    let _ = run.settle().await;
+                }));
+            }
+        }));
+        Finalizer(sender)
+    }
+}
+
+impl RunCore {
+    /// The exit duties, up to where they wait: at exit durability the one put and the pending
+    /// writes, then the cancelling of nodes that still run. Does nothing the second time.
+    pub fn begin_exit(self: &Arc<Self>) {
+        let mut state = self.state.lock().unwrap();
+        let state = &mut *state;
+        if state.is_over {
+            return;
+        }
+        if self.config.durability == Durability::Exit {
+            self.checkpoint_exit(state);
+            for (task, writes) in by_task(&state.pending) {
+                self.submit_writes(state, &task, writes);
+            }
+        }
+        // The flush comes first, so at exit durability no cancellation is recorded.
+        for (id, running) in std::mem::take(&mut state.running) {
+            running.aborter.abort();
+            self.commit(state, &id, TaskEnd::Cancelled);
+        }
+        state.is_over = true;
+    }
+
+    /// The run was dropped by its owner before its end.
+    pub fn abandon(self: &Arc<Self>, style: CancelStyle) {
+        let options = self.graph.options;
+        let outcome = match style {
+            CancelStyle::Close => "dropped: close",
+            CancelStyle::Task => "dropped: task",
+            CancelStyle::Scope => "dropped: scope",
+        };
+        self.observe(|| What::RunEnded { outcome });
+        let mut state = self.state.lock().unwrap();
+        if state.is_over {
+            return;
+        }
+        let by_scope = style == CancelStyle::Scope;
+        if by_scope && options.orphans == Orphans::RunOn {
+            for (task, running) in std::mem::take(&mut state.running) {
+                let node = running.node;
+                self.observe(|| What::NodeOrphaned { node, task });
+            }
+        }
+        if by_scope && options.exit_duties == ExitDuties::SkippedByScope {
+            state.is_over = true;
+            for (task, running) in std::mem::take(&mut state.running) {
+                running.aborter.abort();
+                let node = running.node;
+                self.observe(|| What::NodeCancelled { node, task });
+            }
+            return;
+        }
+        drop(state);
+        // A process that is going down has no finalizer any more, and nothing is left to save.
+        let _ = self.graph.finalizer.0.unbounded_send(self.clone());
+    }
+}
+
+/// A task with what it wrote.
+type TaskWrites = (Arc<str>, Vec<(Arc<str>, Shared)>);
+
+/// Pending writes grouped by task, in order of first appearance.
+fn by_task(pending: &[PendingWrite]) -> Vec<TaskWrites> {
+    let mut groups: Vec<TaskWrites> = Vec::new();
+    for write in pending {
+        let row = (write.channel.clone(), write.value.clone());
+        match groups.iter_mut().find(|(task, _)| *task == write.task) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((write.task.clone(), vec![row])),
+        }
+    }
+    groups
+}

@@ -1,0 +1,185 @@
+//! The loop itself: one run from its input to its end.
+
+use std::sync::Arc;
+
+use super::apply::{Contribution, apply};
+use super::core::{RunCore, RunState};
+use super::plan::{plan, restore_finished};
+use super::{Input, RunConfig, RunError};
+use crate::checkpoint::Source;
+use crate::doors::{Labels, What};
+use crate::graph::{CompiledGraph, NodeError};
+use crate::profile::Durability;
+use crate::stream::{Outlet, RunStream};
+use crate::value::Value;
+
+/// How a run that was not cut short has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Finished,
+    OutOfSteps,
+}
+
+impl CompiledGraph {
+    /// Starts a run. It does nothing until the stream is polled, and goes on only while it is.
+    pub fn stream(&self, input: Input, config: RunConfig) -> RunStream {
+        let doors = &self.inner.doors;
+        let run = config.run.clone().unwrap_or_else(|| {
+            format!("{:016x}", doors.entropy.u64("run.id")).into()
+        });
+        let labels = Labels {
+            request: config.request.clone(),
+            run: Some(run),
+            thread: Some(config.thread.clone()),
+        };
+        RunStream::new(self.inner.clone(), config, labels, input)
+    }
+
+    /// Runs to the end and gives the last state. The error is that of the run; a run that pauses
+    /// at an interrupt gives the state so far.
+    pub async fn invoke(&self, input: Input, mut config: RunConfig) -> Result<Value, RunError> {
+        use futures::StreamExt;
+        config.modes = vec![crate::stream::StreamMode::Values];
+        let mut stream = self.stream(input, config);
+        let mut last = Value::Nil;
+        while let Some(chunk) = stream.next().await {
+            last = chunk?.data;
+        }
+        Ok(last)
+    }
+}
+
+impl RunCore {
+    /// From a started run to its end. Exit duties are done before the last chunks leave.
+    pub async fn drive(self: &Arc<Self>) -> Result<(), RunError> {
+        let result = self.steps().await;
+        self.begin_exit();
+        let settled = self.settle().await;
+        let end = match result {
+            Ok(end) => end,
+            Err(RunError::Node { error: NodeError::Interrupted(_), .. }) => {
+                self.show_paused()?;
+                self.observe(|| What::RunEnded { outcome: "interrupted" });
+                self.outlet.yield_queued().await;
+                return Ok(());
+            }
+            Err(error) => {
+                self.observe(|| What::RunEnded { outcome: "failed" });
+                return Err(error);
+            }
+        };
+        if let Err(error) = settled {
+            self.observe(|| What::RunEnded { outcome: "failed" });
+            return Err(error.into());
+        }
+        self.observe(|| What::RunEnded { outcome: "finished" });
+        self.outlet.yield_queued().await;
+        match end {
+            End::Finished => Ok(()),
+            End::OutOfSteps => Err(RunError::Recursion { limit: self.config.recursion_limit }),
+        }
+    }
+
+    async fn steps(self: &Arc<Self>) -> Result<End, RunError> {
+        loop {
+            if let Some(end) = self.tick() {
+                return Ok(end);
+            }
+            self.execute().await?;
+            self.finish_step()?;
+            if self.config.durability == Durability::Sync {
+                self.await_put().await?;
+            }
+        }
+    }
+
+    /// Plans the next super-step, or says that there is none. The limit is checked first, so a run
+    /// that needs exactly `limit` steps does its work, stores it, and still fails (FORMAT.md 9.7).
+    fn tick(&self) -> Option<End> {
+        let mut state = self.state.lock().unwrap();
+        let state = &mut *state;
+        if state.step > state.stop {
+            return Some(End::OutOfSteps);
+        }
+        state.tasks = plan(
+            &self.graph,
+            &state.checkpoint,
+            &state.channels,
+            state.step,
+            state.updated.as_ref(),
+        );
+        if state.tasks.is_empty() {
+            return Some(End::Finished);
+        }
+        if !state.is_replaying && !state.pending.is_empty() {
+            restore_finished(&mut state.tasks, &state.pending);
+            for (id, task) in state.tasks.iter().filter(|(_, task)| !task.writes.is_empty()) {
+                self.show_writes(state, id, &task.writes, true);
+            }
+        }
+        None
+    }
+
+    /// Applies what the step's tasks wrote and makes its checkpoint.
+    fn finish_step(self: &Arc<Self>) -> Result<(), RunError> {
+        let mut state = self.state.lock().unwrap();
+        let state = &mut *state;
+        let updated = self.apply_tasks(state)?;
+        if updated {
+            self.show_values(state);
+        }
+        state.pending.clear();
+        state.is_replaying = false;
+        self.checkpoint_step(state, Source::Loop);
+        Ok(())
+    }
+
+    /// True when a key of the state changed.
+    fn apply_tasks(&self, state: &mut RunState) -> Result<bool, RunError> {
+        let RunState { checkpoint, channels, tasks, .. } = state;
+        let contributions = tasks
+            .values()
+            .map(|task| Contribution {
+                node: &task.node,
+                path: &task.path,
+                triggers: &task.triggers,
+                writes: &task.writes,
+            })
+            .collect();
+        let updated = apply(&self.graph, checkpoint, channels, contributions, self.doors())?;
+        let changed = updated.iter().any(|name| self.graph.is_state_key(name));
+        state.updated = Some(updated);
+        Ok(changed)
+    }
+
+    /// What a paused run shows last: the values with the writes of finished siblings applied.
+    fn show_paused(&self) -> Result<(), RunError> {
+        let mut state = self.state.lock().unwrap();
+        let any_finished = state.tasks.values().any(|task| !task.writes.is_empty());
+        if !state.pending.is_empty() && any_finished && self.apply_tasks(&mut state)? {
+            self.show_values(&state);
+        }
+        Ok(())
+    }
+}
+
+/// The future behind a stream: load, enter, loop.
+pub(crate) async fn run(
+    graph: Arc<crate::graph::GraphInner>,
+    config: RunConfig,
+    labels: Labels,
+    outlet: Arc<Outlet>,
+    input: Input,
+    started: futures::channel::oneshot::Sender<Arc<RunCore>>,
+) -> Result<(), RunError> {
+    let name = input.name();
+    let observer = graph.doors.observer.clone();
+    let observe = |what| {
+        observer.observe(crate::doors::Event { labels: labels.clone(), what });
+    };
+    observe(What::RunStarted { input: name });
+    let core = RunCore::start(graph, config, labels.clone(), outlet, input).await;
+    let core = core.inspect_err(|_| observe(What::RunEnded { outcome: "failed" }))?;
+    let _ = started.send(core.clone());
+    core.drive().await
+}

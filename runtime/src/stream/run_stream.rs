@@ -1,0 +1,105 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use futures::future::BoxFuture;
+
+use super::{Chunk, Outlet};
+use crate::doors::Labels;
+use crate::graph::GraphInner;
+use crate::pregel::{Input, RunConfig, RunCore, RunError};
+use crate::profile::CancelStyle;
+
+/// A run in progress: a stream of chunks, then its end or its error.
+///
+/// The run goes on only while this is polled. Dropping it before its end cancels it in the style
+/// that its config names; [`RunStream::close`] ends it in an orderly way and waits for it.
+pub struct RunStream {
+    run: Option<BoxFuture<'static, Result<(), RunError>>>,
+    outlet: Arc<Outlet>,
+    labels: Labels,
+    started: futures::channel::oneshot::Receiver<Arc<RunCore>>,
+    core: Option<Arc<RunCore>>,
+    cancel: CancelStyle,
+}
+
+impl RunStream {
+    pub(crate) fn new(
+        graph: Arc<GraphInner>,
+        config: RunConfig,
+        labels: Labels,
+        input: Input,
+    ) -> RunStream {
+        let outlet = Arc::new(Outlet::new(config.modes.clone()));
+        let cancel = config.cancel;
+        let (sender, started) = futures::channel::oneshot::channel();
+        let run =
+            crate::pregel::run(graph, config, labels.clone(), outlet.clone(), input, sender);
+        RunStream {
+            run: Some(Box::pin(run)),
+            outlet,
+            labels,
+            started,
+            core: None,
+            cancel,
+        }
+    }
+
+    /// The ids under which this run shows in events.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Stops here and does the exit duties: what must be stored is stored when this returns.
+    pub async fn close(mut self) -> Result<(), RunError> {
+        self.take_core();
+        let Some(run) = self.run.take() else { return Ok(()) };
+        drop(run);
+        let Some(core) = self.core.take() else { return Ok(()) };
+        core.observe(|| crate::doors::What::RunEnded { outcome: "closed" });
+        core.begin_exit();
+        core.settle().await?;
+        Ok(())
+    }
+
+    fn take_core(&mut self) {
+        if self.core.is_none() {
+            self.core = self.started.try_recv().ok().flatten();
+        }
+    }
+}
+
+impl Stream for RunStream {
+    type Item = Result<Chunk, RunError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(chunk) = self.outlet.take() {
+                return Poll::Ready(Some(Ok(chunk)));
+            }
+            let Some(run) = &mut self.run else { return Poll::Ready(None) };
+            match run.as_mut().poll(cx) {
+                Poll::Ready(end) => {
+                    self.run = None;
+                    self.core = None;
+                        return Poll::Ready(end.err().map(Err));
+                }
+                Poll::Pending if self.outlet.has_ready() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Drop for RunStream {
+    fn drop(&mut self) {
+        self.take_core();
+        let Some(run) = self.run.take() else { return };
+        // The loop goes first: what it awaits or polls itself ends with it.
+        drop(run);
+        if let Some(core) = self.core.take() {
+            core.abandon(self.cancel);
+        }
+    }
+}
