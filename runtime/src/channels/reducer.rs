@@ -35,7 +35,8 @@ impl Reducer {
     /// Integers are summed; starts as 0.
     pub fn add() -> Reducer {
         Reducer::new(Value::from(0), |sum, write| {
-            let fits = |value: &Value| value.as_i64().ok_or(format!("adds integers, and got {value}"));
+            let fits =
+                |value: &Value| value.as_i64().ok_or(format!("adds integers, and got {value}"));
             let total = fits(&sum)?.checked_add(fits(write)?);
             total.map(Value::from).ok_or_else(|| "the sum leaves 64 bits".to_owned())
         })

@@ -20,31 +20,90 @@ pub struct Event {
 /// The kinds of events. Ids are full ids; `step` is the checkpoint's step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    RequestArrived { path: Arc<str> },
-    RunStarted { input: &'static str },
-    CheckpointLoaded { checkpoint: Arc<str>, step: i64 },
-    NodeEntered { node: Arc<str>, task: Arc<str>, checkpoint: Arc<str> },
-    NodeFinished { node: Arc<str>, task: Arc<str> },
-    NodeFailed { node: Arc<str>, task: Arc<str>, error: Arc<str> },
-    NodeInterrupted { node: Arc<str>, task: Arc<str> },
+    RequestArrived {
+        path: Arc<str>,
+    },
+    RunStarted {
+        input: &'static str,
+    },
+    CheckpointLoaded {
+        checkpoint: Arc<str>,
+        step: i64,
+    },
+    NodeEntered {
+        node: Arc<str>,
+        task: Arc<str>,
+        checkpoint: Arc<str>,
+    },
+    NodeFinished {
+        node: Arc<str>,
+        task: Arc<str>,
+    },
+    NodeFailed {
+        node: Arc<str>,
+        task: Arc<str>,
+        error: Arc<str>,
+    },
+    NodeInterrupted {
+        node: Arc<str>,
+        task: Arc<str>,
+    },
     /// The node's own task was cancelled while it ran.
-    NodeCancelled { node: Arc<str>, task: Arc<str> },
+    NodeCancelled {
+        node: Arc<str>,
+        task: Arc<str>,
+    },
     /// The run is gone and the node's own task runs on; nothing will record it.
-    NodeOrphaned { node: Arc<str>, task: Arc<str> },
-    PutBegun { checkpoint: Arc<str>, source: &'static str, step: i64 },
-    PutAcknowledged { checkpoint: Arc<str>, source: &'static str, step: i64 },
-    PutFailed { checkpoint: Arc<str>, step: i64, error: Arc<str> },
+    NodeOrphaned {
+        node: Arc<str>,
+        task: Arc<str>,
+    },
+    PutBegun {
+        checkpoint: Arc<str>,
+        source: &'static str,
+        step: i64,
+    },
+    PutAcknowledged {
+        checkpoint: Arc<str>,
+        source: &'static str,
+        step: i64,
+    },
+    PutFailed {
+        checkpoint: Arc<str>,
+        step: i64,
+        error: Arc<str>,
+    },
     /// The loop's await of this put was cancelled; it may or may not have landed.
-    PutCancelled { checkpoint: Arc<str>, step: i64 },
-    WritesBegun { checkpoint: Arc<str>, task: Arc<str> },
-    WritesAcknowledged { checkpoint: Arc<str>, task: Arc<str> },
-    WritesFailed { checkpoint: Arc<str>, task: Arc<str>, error: Arc<str> },
+    PutCancelled {
+        checkpoint: Arc<str>,
+        step: i64,
+    },
+    WritesBegun {
+        checkpoint: Arc<str>,
+        task: Arc<str>,
+    },
+    WritesAcknowledged {
+        checkpoint: Arc<str>,
+        task: Arc<str>,
+    },
+    WritesFailed {
+        checkpoint: Arc<str>,
+        task: Arc<str>,
+        error: Arc<str>,
+    },
     /// A new input marked this unfinished task as seen without running it.
-    TaskDiscarded { node: Arc<str>, task: Arc<str> },
-    ChunkDelivered { mode: &'static str },
+    TaskDiscarded {
+        node: Arc<str>,
+        task: Arc<str>,
+    },
+    ChunkDelivered {
+        mode: &'static str,
+    },
     /// How the run ended: `finished`, `failed`, `interrupted`, `closed`, or `dropped` with its
     /// cancel style.
-    RunEnded { outcome: &'static str },
+    RunEnded {
+        outcome: &'static str,
+    },
 }
 
 /// Receives events. Must not block and must not call back into the runtime.

@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 
 use super::compiled::{Branch, CompiledGraph, GraphInner, NodePlan};
 use super::node::{NodeFn, node_fn};
-use super::{END, GraphError, IntoUpdate, NodeContext, NodeError, Router, START, State, StateError};
+use super::{
+    END, GraphError, IntoUpdate, NodeContext, NodeError, Router, START, State, StateError,
+};
 use crate::channels::{ChannelSpec, Reducer};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::reserved;
@@ -66,9 +68,8 @@ impl StateGraph {
         Fut: Future<Output = Result<U, NodeError>> + Send + 'static,
         U: IntoUpdate,
     {
-        let taken = matches!(name, START | END | "")
-            || name.starts_with("__")
-            || name.contains([':', '|']);
+        let taken =
+            matches!(name, START | END | "") || name.starts_with("__") || name.contains([':', '|']);
         if taken {
             self.mistakes.push(GraphError::ReservedName(name.to_owned()));
         } else if self.nodes.insert(name.into(), node_fn(node)).is_some() {

@@ -63,7 +63,8 @@ impl GraphInner {
 
     /// The user's part of the state.
     pub fn read_state(&self, channels: &Channels) -> State {
-        let values = self.state_keys.iter().filter_map(|key| Some((key.clone(), channels[key].get()?)));
+        let values =
+            self.state_keys.iter().filter_map(|key| Some((key.clone(), channels[key].get()?)));
         State::new(values.collect())
     }
 

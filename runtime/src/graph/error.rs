@@ -7,7 +7,9 @@ pub enum GraphError {
     Empty,
     #[error("{0:?} is declared twice")]
     Duplicate(String),
-    #[error("{0:?} cannot be a name: START, END and names with `:`, `|` or a leading `__` are taken")]
+    #[error(
+        "{0:?} cannot be a name: START, END and names with `:`, `|` or a leading `__` are taken"
+    )]
     ReservedName(String),
     #[error("edge {from:?} -> {to:?}: there is no node {unknown:?}")]
     UnknownNode { from: String, to: String, unknown: String },

@@ -9,11 +9,10 @@ mod state;
 
 pub use builder::StateGraph;
 pub use compiled::CompiledGraph;
-pub(crate) use compiled::{Channels, GraphInner, NodePlan};
+pub(crate) use compiled::{Channels, GraphInner};
 pub use context::{Emitter, NodeContext};
 pub(crate) use context::{NodeScope, Resumes};
 pub use error::{GraphError, NodeError};
-pub(crate) use node::NodeFn;
 pub use node::{IntoUpdate, Router, Targets, Update};
 pub use state::{State, StateError};
 

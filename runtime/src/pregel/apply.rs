@@ -92,9 +92,8 @@ pub(crate) fn apply(
                 }
             }
         }
-        let triggers_any = |name: &Arc<str>| {
-            graph.nodes.values().any(|plan| plan.triggers.contains(name))
-        };
+        let triggers_any =
+            |name: &Arc<str>| graph.nodes.values().any(|plan| plan.triggers.contains(name));
         if !updated.iter().any(triggers_any) {
             for (name, channel) in channels.iter_mut() {
                 if channel.finish() {

@@ -14,7 +14,10 @@ pub(crate) enum TaskEnd {
     Finished(Vec<(Arc<str>, Shared)>),
     Failed(NodeError),
     /// Asked something; `resumes` is the record of the answers it has used so far.
-    Interrupted { question: Value, resumes: Option<(Arc<str>, Shared)> },
+    Interrupted {
+        question: Value,
+        resumes: Option<(Arc<str>, Shared)>,
+    },
     Cancelled,
 }
 

@@ -166,7 +166,10 @@ impl RunCore {
         let core = self.clone();
         let task = task.clone();
         let job = async move {
-            core.observe(|| What::WritesBegun { checkpoint: checkpoint.clone(), task: task.clone() });
+            core.observe(|| What::WritesBegun {
+                checkpoint: checkpoint.clone(),
+                task: task.clone(),
+            });
             let result = saver.put_writes(&core.key, &checkpoint, &task, &path, writes).await;
             core.observe(|| match &result {
                 Ok(()) => What::WritesAcknowledged { checkpoint, task },

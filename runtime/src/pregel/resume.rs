@@ -53,9 +53,11 @@ impl RunCore {
 
     fn enter(self: &Arc<Self>, state: &mut RunState, input: Input) -> Result<(), RunError> {
         let has_state = !state.checkpoint.channel_versions.is_empty();
-        let same_run = self.config.configurable.get("run_id").is_some_and(|run_id| {
-            state.metadata.extra.get("run_id") == Some(run_id)
-        });
+        let same_run = self
+            .config
+            .configurable
+            .get("run_id")
+            .is_some_and(|run_id| state.metadata.extra.get("run_id") == Some(run_id));
         let goes_on = has_state && (!matches!(input, Input::New(_)) || same_run);
         let is_answer = matches!(&input, Input::Command(Command { resume: Some(_) }));
         let is_time_travel = state.is_replaying && !is_answer;
@@ -134,11 +136,7 @@ impl RunCore {
             return Err(RunError::AmbiguousResume { thread, waiting });
         }
         let null: Arc<str> = reserved::NULL_TASK.into();
-        self.put_writes(
-            state,
-            &null,
-            vec![(reserved::RESUME.into(), Arc::new(answer.clone()))],
-        );
+        self.put_writes(state, &null, vec![(reserved::RESUME.into(), Arc::new(answer.clone()))]);
         *state.answer.lock().unwrap() = Some(answer.clone());
         let writes: Vec<_> = state
             .pending
@@ -181,9 +179,7 @@ fn open_state(graph: &GraphInner, config: &RunConfig, saved: Option<CheckpointTu
     };
     let answer = pending
         .iter()
-        .find(|write| {
-            &*write.task == reserved::NULL_TASK && &*write.channel == reserved::RESUME
-        })
+        .find(|write| &*write.task == reserved::NULL_TASK && &*write.channel == reserved::RESUME)
         .map(|write| (*write.value).clone());
     let step = metadata.step + 1;
     RunState {
@@ -224,5 +220,10 @@ fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
 }
 
 fn empty_metadata() -> Metadata {
-    Metadata { source: Source::Input, step: -2, parents: BTreeMap::new(), extra: Default::default() }
+    Metadata {
+        source: Source::Input,
+        step: -2,
+        parents: BTreeMap::new(),
+        extra: Default::default(),
+    }
 }

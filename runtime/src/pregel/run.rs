@@ -24,9 +24,10 @@ impl CompiledGraph {
     /// Starts a run. It does nothing until the stream is polled, and goes on only while it is.
     pub fn stream(&self, input: Input, config: RunConfig) -> RunStream {
         let doors = &self.inner.doors;
-        let run = config.run.clone().unwrap_or_else(|| {
-            format!("{:016x}", doors.entropy.u64("run.id")).into()
-        });
+        let run = config
+            .run
+            .clone()
+            .unwrap_or_else(|| format!("{:016x}", doors.entropy.u64("run.id")).into());
         let labels = Labels {
             request: config.request.clone(),
             run: Some(run),

@@ -34,16 +34,8 @@ impl RunStream {
         let outlet = Arc::new(Outlet::new(config.modes.clone()));
         let cancel = config.cancel;
         let (sender, started) = futures::channel::oneshot::channel();
-        let run =
-            crate::pregel::run(graph, config, labels.clone(), outlet.clone(), input, sender);
-        RunStream {
-            run: Some(Box::pin(run)),
-            outlet,
-            labels,
-            started,
-            core: None,
-            cancel,
-        }
+        let run = crate::pregel::run(graph, config, labels.clone(), outlet.clone(), input, sender);
+        RunStream { run: Some(Box::pin(run)), outlet, labels, started, core: None, cancel }
     }
 
     /// The ids under which this run shows in events.
@@ -83,7 +75,7 @@ impl Stream for RunStream {
                 Poll::Ready(end) => {
                     self.run = None;
                     self.core = None;
-                        return Poll::Ready(end.err().map(Err));
+                    return Poll::Ready(end.err().map(Err));
                 }
                 Poll::Pending if self.outlet.has_ready() => {}
                 Poll::Pending => return Poll::Pending,

@@ -1,0 +1,27 @@
+//! Server-sent events (WHATWG HTML, section 9.2).
+
+use axum::body::Bytes;
+use serde_json::{Value as Json, json};
+
+use crate::pregel::RunError;
+use crate::stream::Chunk;
+use crate::value;
+
+/// One event: JSON without line breaks on one `data` line.
+pub(super) fn event(name: &str, data: &Json) -> Bytes {
+    format!("event: {name}\ndata: {data}\n\n").into()
+}
+
+pub(super) fn chunk(chunk: &Chunk) -> Bytes {
+    event(chunk.mode.name(), &value::to_json(&chunk.data))
+}
+
+/// A failed run says so: a crash never looks like a clean close.
+pub(super) fn error(error: &RunError) -> Bytes {
+    event("error", &json!({ "error": error.class(), "message": error.to_string() }))
+}
+
+/// The run has ended and everything was said.
+pub(super) fn end() -> Bytes {
+    event("end", &Json::Object(Default::default()))
+}
