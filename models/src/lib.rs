@@ -1,1 +1,12 @@
+//! Outside parties, as programs inside the simulated world.
+//!
+//! Each is written from the public contract of what it stands for and shares no code with what it
+//! is used to judge.
 
+#[cfg(madsim)]
+pub mod browser;
+pub mod effect_log;
+
+#[cfg(madsim)]
+pub use browser::{Browser, Ending, Leave, Visit};
+pub use effect_log::{Effect, EffectLog};
