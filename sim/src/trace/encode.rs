@@ -1,0 +1,61 @@
+//! The canonical bytes of an event, for hashing only.
+//!
+//! Every string is preceded by its length and every optional by a marker, so no two different lists
+//! share an encoding.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Event, Labels, Value};
+
+pub(super) fn hash(events: &[Event]) -> u64 {
+    let mut out = Vec::with_capacity(events.len() * 96);
+    for event in events {
+        out.extend(event.seq.to_le_bytes());
+        out.extend((event.at.as_nanos() as u64).to_le_bytes());
+        text(&mut out, &event.process);
+        labels(&mut out, &event.labels);
+        text(&mut out, event.name);
+        out.extend((event.fields.len() as u32).to_le_bytes());
+        for (name, v) in &event.fields {
+            text(&mut out, name);
+            value(&mut out, v);
+        }
+    }
+    xxh3_64(&out)
+}
+
+fn labels(out: &mut Vec<u8>, labels: &Labels) {
+    let Labels { request, run, thread, checkpoint, task } = labels;
+    for label in [request, run, thread, checkpoint, task] {
+        match label {
+            None => out.push(0),
+            Some(s) => {
+                out.push(1);
+                text(out, s);
+            }
+        }
+    }
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::U64(n) => {
+            out.push(0);
+            out.extend(n.to_le_bytes());
+        }
+        Value::I64(n) => {
+            out.push(1);
+            out.extend(n.to_le_bytes());
+        }
+        Value::Bool(b) => out.extend([2, u8::from(*b)]),
+        Value::Str(s) => {
+            out.push(3);
+            text(out, s);
+        }
+    }
+}
+
+fn text(out: &mut Vec<u8>, s: &str) {
+    out.extend((s.len() as u32).to_le_bytes());
+    out.extend(s.as_bytes());
+}
