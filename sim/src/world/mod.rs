@@ -49,6 +49,8 @@ struct State {
     /// Which incarnation a simulator node carries, for [`Process::current`].
     nodes: BTreeMap<NodeId, (Arc<Slot>, Incarnation)>,
     disks: BTreeMap<Arc<str>, Disk>,
+    /// The copy of a disk that is being opened for inspection, and its name.
+    inspected: Option<(&'static str, Disk)>,
     /// What the driver, or a task of its, panicked with.
     driver_panic: Option<String>,
 }
@@ -196,6 +198,19 @@ impl World {
         let disk = Disk::new(host, self.inner.chance.clone());
         state.disks.insert(host.into(), disk.clone());
         disk
+    }
+
+    pub(crate) fn inspect(&self, name: &'static str, copy: Option<Disk>) {
+        let before = std::mem::replace(
+            &mut lock(&self.inner.state).inspected,
+            copy.map(|disk| (name, disk)),
+        );
+        drop(before);
+    }
+
+    pub(crate) fn inspected(&self, name: &str) -> Option<Disk> {
+        let state = lock(&self.inner.state);
+        state.inspected.as_ref().filter(|(known, _)| *known == name).map(|(_, disk)| disk.clone())
     }
 
     pub(crate) fn clock(&self) -> &Clock {
