@@ -48,6 +48,7 @@ impl Chance {
         Chance { seed, streams: Arc::default(), tape: Arc::default() }
     }
 
+    /// The seed of the run.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -59,6 +60,11 @@ impl Chance {
             .entry(key)
             .or_insert_with(|| Stream::new(key, label, actor, self.tape.clone()))
             .clone()
+    }
+
+    /// A fresh stream that never shows on the tape, for randomness that decides nothing.
+    pub(crate) fn off_the_tape(&self, label: &str) -> Stream {
+        Stream::new(stream_seed(self.seed, label, ""), label, "", Arc::default())
     }
 
     /// Starts or stops recording draws; off at first, as it costs memory for every draw.

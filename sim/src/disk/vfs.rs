@@ -190,7 +190,7 @@ unsafe extern "C" fn randomness(vfs: *mut sqlite3_vfs, n: c_int, out: *mut c_cha
     match World::try_current() {
         Some(world) => {
             let bytes = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), n as usize) };
-            world.chance().stream("sqlite.seed", "").fill(bytes);
+            world.chance().off_the_tape("sqlite.seed").fill(bytes);
             n
         }
         None => {
