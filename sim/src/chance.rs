@@ -62,8 +62,9 @@ impl Chance {
             .clone()
     }
 
-    /// A fresh stream that never shows on the tape, for randomness that decides nothing.
-    pub(crate) fn off_the_tape(&self, label: &str) -> Stream {
+    /// A fresh stream, from its start at every call, that never shows on the tape: for randomness
+    /// that decides nothing.
+    pub fn off_the_tape(&self, label: &str) -> Stream {
         Stream::new(stream_seed(self.seed, label, ""), label, "", Arc::default())
     }
 

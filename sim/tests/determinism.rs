@@ -110,3 +110,24 @@ fn faults_have_effects() {
     let failed = runs.iter().filter(|r| r.value.as_ref().unwrap().iter().any(Result::is_err));
     assert!(failed.count() > 20);
 }
+
+/// Prints hashes when asked to by the test below, in an OS process of its own.
+#[test]
+fn print_hashes() {
+    if std::env::var_os("DURASIM_PRINT_HASHES").is_some() {
+        (0..50).for_each(|seed| println!("hash {:016x}", simulate(seed).hash));
+    }
+}
+
+#[test]
+fn another_os_process_agrees() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "print_hashes", "--nocapture"])
+        .env("DURASIM_PRINT_HASHES", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let theirs: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("hash ")).collect();
+    let ours: Vec<String> = (0..50).map(|seed| format!("{:016x}", simulate(seed).hash)).collect();
+    assert_eq!(theirs, ours);
+}

@@ -4,6 +4,7 @@
 //! warm-up run comes first in every OS process, because lazy statics that draw randomness would
 //! otherwise shift the simulator's generator in whichever run touches them first.
 
+mod heap;
 pub(crate) mod quiet;
 
 use std::future::{Future, poll_fn};
@@ -86,6 +87,7 @@ pub fn run<T: Send + 'static>(
 ) -> Finished<T> {
     static WARM: Once = Once::new();
     WARM.call_once(|| {
+        heap::keep();
         crate::disk::install();
         on_fresh_thread(0, RunOptions::default(), |world| Box::pin(warm_up(world)));
     });

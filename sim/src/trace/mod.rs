@@ -77,7 +77,7 @@ impl Trace {
     }
 
     /// Takes the events out, leaving the list empty.
-    pub(crate) fn take(&self) -> Vec<Event> {
+    pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut lock(&self.list).events)
     }
 }
