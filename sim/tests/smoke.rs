@@ -74,3 +74,21 @@ fn a_livelock_ends_at_the_poll_limit() {
     let ended: Result<(), _> = finished.value;
     assert_eq!(ended.unwrap_err(), durasim_sim::Crash::PollLimit(1000));
 }
+
+#[test]
+fn a_panic_in_a_task_spawned_past_the_world_ends_the_run_and_leaks_nothing() {
+    let finished = run(1, RunOptions::default(), |world| {
+        Box::pin(async move {
+            world.process("server", "server", |_| {
+                Box::pin(async {
+                    tokio::spawn(async { panic!("unseen") });
+                    std::future::pending::<()>().await
+                })
+            });
+            std::future::pending::<()>().await
+        })
+    });
+    let crash = finished.value.unwrap_err();
+    assert!(crash.to_string().contains("unseen, at "), "{crash}");
+    assert_eq!(finished.leaked_tasks, 0);
+}

@@ -14,6 +14,9 @@ impl Process {
 
     /// Opens (or creates) a database on the host's disk.
     ///
+    /// A lock that another connection holds is reported as busy at once, whatever the busy timeout:
+    /// no virtual time passes inside SQLite. Waiting is for the caller to do, between calls.
+    ///
     /// # Errors
     /// `CannotOpen` once the incarnation is dead, and whatever SQLite reports.
     pub fn open_sqlite(&self, file: &str) -> Result<Connection> {
@@ -52,5 +55,8 @@ fn open(path: &str) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags_and_vfs(path, flags, vfs::NAME)
+    let connection = Connection::open_with_flags_and_vfs(path, flags, vfs::NAME)?;
+    // rusqlite sets five seconds, which would only mean a hundred tries at the same instant.
+    connection.busy_timeout(std::time::Duration::ZERO)?;
+    Ok(connection)
 }

@@ -71,11 +71,13 @@ impl Wire<'_> {
     pub(super) fn send(&mut self, conn: &mut Conn, end: usize, body: Body) {
         let (from, to) = (conn.process(end).clone(), conn.process(1 - end).clone());
         let link = self.links.open_spec(&from, &to);
-        conn.pipes[end].push(self.clock, self.clock.now(), link, body);
+        let is_data = matches!(body, Body::Data(..));
+        let arrives = conn.pipes[end].push(self.clock, self.clock.now(), link, body);
         if conn.ends[1 - end].state == EndState::Gone
-            && let Some(at) = conn.pipes[end].next_data()
+            && is_data
+            && let Some(at) = arrives
         {
-            self.reset(conn, end, at.max(self.clock.now()));
+            self.reset(conn, end, at);
         }
     }
 

@@ -63,14 +63,14 @@ impl Pipe {
         if spec.min == spec.max { spec.min } else { self.latency.duration(spec.min, spec.max) }
     }
 
-    /// Puts a segment on the wire; it leaves at `from`.
+    /// Puts a segment on the wire; it leaves at `from`. Says when it arrives, if it does.
     pub(super) fn push(
         &mut self,
         clock: &Clock,
         from: Duration,
         link: Option<LinkSpec>,
         body: Body,
-    ) {
+    ) -> Option<Duration> {
         let at = link.map(|spec| self.arrival(from, spec));
         if let Body::Data(bytes, _) = &body {
             self.outstanding += bytes.len();
@@ -79,6 +79,7 @@ impl Pipe {
         if self.queue.len() == 1 {
             self.arm_reader(clock);
         }
+        at
     }
 
     pub(super) fn arrival(&mut self, from: Duration, spec: LinkSpec) -> Duration {

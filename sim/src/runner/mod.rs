@@ -150,8 +150,10 @@ fn here<T: Send + 'static>(
     }));
     let world = lock(&left).take();
     let (value, virtual_time) = ended.unwrap_or_else(|payload| {
+        let said = quiet::message(payload);
         let at = world.as_ref().map_or(Duration::ZERO, World::now);
-        (Err(Crash::Panic(quiet::message(payload))), at)
+        clean_up_after_panic(&runtime, world.as_ref());
+        (Err(Crash::Panic(said)), at)
     });
     let events = world.as_ref().map(|w| w.trace().take()).unwrap_or_default();
     let meter = world.as_ref().map(|w| (w.meter().polls(), w.meter().alive()));
@@ -162,6 +164,18 @@ fn here<T: Send + 'static>(
     let hash = trace::hash(&events);
     let tape = chance.tape();
     Finished { seed, value, trace: events, hash, virtual_time, tape, polls, leaked_tasks }
+}
+
+/// A panic that no task of ours caught (in a task spawned past [`World`]) ended the simulator's loop.
+/// Its second loop drops what the first one left.
+fn clean_up_after_panic(runtime: &Runtime, world: Option<&World>) {
+    let Some(world) = world else { return };
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            world.shut_down();
+            world.sleep(Duration::from_millis(1)).await;
+        });
+    }));
 }
 
 async fn drive<T: Send + 'static>(

@@ -157,7 +157,7 @@ impl World {
     /// every restart. When `init` returns the process stays up.
     ///
     /// # Panics
-    /// If a process of that name exists.
+    /// If a process of that name exists, or the name has a slash.
     pub fn process(
         &self,
         name: &str,
@@ -176,6 +176,7 @@ impl World {
     }
 
     fn create(&self, name: &str, host: &str, init: process::Init) -> Process {
+        assert!(!name.contains('/'), "a process name stands in paths; {name:?} has a slash");
         let slot = Slot::new(name, host, init);
         let known = lock(&self.inner.state).slots.insert(slot.name().clone(), slot.clone());
         assert!(known.is_none(), "there is already a process named {name:?}");
