@@ -20,8 +20,10 @@ pub struct Effect {
     pub thread: Arc<str>,
     pub request: Option<Arc<str>>,
     pub run: Option<Arc<str>>,
-    /// The step of the graph that executed it.
+    /// The node of the graph that executed it.
     pub node: Arc<str>,
+    /// Which of the node's effects it is; the node's own name where it has one.
+    pub label: Arc<str>,
     pub task: Arc<str>,
     /// The checkpoint that the task started from, stored or not.
     pub checkpoint: Arc<str>,
@@ -66,7 +68,7 @@ impl EffectLog {
             checkpoint: Some(effect.checkpoint.clone()),
             task: Some(effect.task.clone()),
         };
-        process.note(labels, "effect.executed", vec![("node", (&effect.node).into())]);
+        process.note(labels, "effect.executed", vec![("effect", (&effect.label).into())]);
         self.lines().push(effect);
         true
     }

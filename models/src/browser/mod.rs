@@ -109,7 +109,8 @@ impl Browser {
         let path = format!("/threads/{}/state", self.thread);
         let request = Request::get(path).header("host", &*self.server).body(Full::default());
         let mut connection = self.connect().await?;
-        let response = connection.sender.send_request(request.map_err(text)?).await.map_err(text)?;
+        let response =
+            connection.sender.send_request(request.map_err(text)?).await.map_err(text)?;
         let status = response.status();
         let bytes = response.into_body().collect().await.map_err(text)?.to_bytes();
         match status {
@@ -145,11 +146,13 @@ impl Browser {
                     "end" => return Ok(Ending::Complete),
                     "error" => {
                         let part = |key: &str| event.data[key].as_str().unwrap_or("?").to_owned();
-                        return Ok(Ending::Failed { error: part("error"), message: part("message") });
+                        return Ok(Ending::Failed {
+                            error: part("error"),
+                            message: part("message"),
+                        });
                     }
                     _ => {
-                        let labels =
-                            Labels::none().request(request).thread(self.thread.clone());
+                        let labels = Labels::none().request(request).thread(self.thread.clone());
                         let fields = vec![("chunk", event.data.to_string().into())];
                         self.process.note(labels, "browser.sees", fields);
                         chunks.push(event);

@@ -1,0 +1,166 @@
+//! What each edge of the checkpoint tree records, read from the stored rows alone.
+
+use std::collections::BTreeMap;
+
+use super::task_id;
+use crate::outcome::{Outcome, StoredCheckpoint, StoredThread};
+use durasim_runtime::Durability;
+
+/// One edge of the tree, from a parent to the checkpoint that a super-step made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edge {
+    pub parent: Option<String>,
+    pub checkpoint: String,
+    /// The request whose run made it.
+    pub request: Option<String>,
+    pub records: Records,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Records {
+    /// One super-step: node and task id of everything that ran in it.
+    Step(Vec<(String, String)>),
+    /// Several super-steps at once: how often each node left its name.
+    Span(BTreeMap<String, usize>),
+}
+
+/// All edges that record executions. What contradicts itself goes to `violations`.
+pub(super) fn read(
+    outcome: &Outcome,
+    stored: &StoredThread,
+    violations: &mut Vec<String>,
+) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for checkpoint in stored.checkpoints.iter().filter(|c| c.namespace.is_empty()) {
+        let parent = checkpoint.parent.as_deref().and_then(|id| stored.find(id));
+        let lost_parent = checkpoint.parent.is_some() && parent.is_none();
+        if lost_parent && !lost_by_a_known_failure(outcome, checkpoint) {
+            violations.push(format!(
+                "checkpoint {} (step {}) hangs on {}, which is not stored",
+                checkpoint.id,
+                checkpoint.step,
+                checkpoint.parent.as_deref().unwrap_or_default(),
+            ));
+        }
+        // An input marks the tasks it discards as seen without running them: no executions there.
+        if checkpoint.source != "loop" {
+            continue;
+        }
+        let spans = outcome.scenario.durability == Durability::Exit || lost_parent;
+        let records = match parent {
+            Some(parent) if !spans => step(outcome, parent, checkpoint, violations),
+            _ => span(outcome, last_known(stored, checkpoint, parent), checkpoint),
+        };
+        edges.push(Edge {
+            parent: checkpoint.parent.clone(),
+            checkpoint: checkpoint.id.clone(),
+            request: checkpoint.request.clone(),
+            records,
+        });
+    }
+    edges
+}
+
+/// Was the parent's own put seen to fail or to be cancelled?
+fn lost_by_a_known_failure(outcome: &Outcome, checkpoint: &StoredCheckpoint) -> bool {
+    outcome.trace.iter().any(|event| {
+        matches!(event.name, "put.failed" | "put.cancelled")
+            && event.labels.checkpoint.as_deref() == checkpoint.parent.as_deref()
+    })
+}
+
+/// The checkpoint to measure a span from: the parent, or the nearest one before it that is stored
+/// when the parent was lost.
+fn last_known<'a>(
+    stored: &'a StoredThread,
+    checkpoint: &StoredCheckpoint,
+    parent: Option<&'a StoredCheckpoint>,
+) -> Option<&'a StoredCheckpoint> {
+    if parent.is_some() || checkpoint.parent.is_none() {
+        return parent;
+    }
+    stored.checkpoints.iter().rfind(|other| {
+        other.namespace.is_empty() && other.id < checkpoint.id && other.step < checkpoint.step
+    })
+}
+
+/// One super-step. Which nodes ran is read twice, independently: from whose `versions_seen` moved,
+/// and from the names that the transcript gained.
+fn step(
+    outcome: &Outcome,
+    parent: &StoredCheckpoint,
+    checkpoint: &StoredCheckpoint,
+    violations: &mut Vec<String>,
+) -> Records {
+    let ran: Vec<&String> = ran(outcome, Some(parent), checkpoint);
+    if outcome.graph.transcript.is_some() {
+        let by_versions = counted(ran.iter().map(|node| node.to_string()));
+        let by_transcript = gained(outcome, Some(parent), checkpoint);
+        if by_versions != by_transcript {
+            violations.push(format!(
+                "edge to {} (step {}): versions_seen says {by_versions:?} ran, the transcript \
+                 gained {by_transcript:?}",
+                checkpoint.id, checkpoint.step,
+            ));
+        }
+    }
+    let tasks = ran.into_iter().map(|node| {
+        let triggers = triggers(checkpoint, node);
+        (node.clone(), task_id::pull(&parent.id, parent.step + 1, node, &triggers))
+    });
+    Records::Step(tasks.collect())
+}
+
+/// Several super-steps: what the transcript gained; without one, each node that ran, once.
+fn span(
+    outcome: &Outcome,
+    from: Option<&StoredCheckpoint>,
+    checkpoint: &StoredCheckpoint,
+) -> Records {
+    if outcome.graph.transcript.is_some() {
+        return Records::Span(gained(outcome, from, checkpoint));
+    }
+    Records::Span(counted(ran(outcome, from, checkpoint).into_iter().cloned()))
+}
+
+/// Nodes with effects whose `versions_seen` moved.
+fn ran<'a>(
+    outcome: &Outcome,
+    from: Option<&StoredCheckpoint>,
+    checkpoint: &'a StoredCheckpoint,
+) -> Vec<&'a String> {
+    let before = |node: &String| from.and_then(|from| from.versions_seen.get(node));
+    checkpoint
+        .versions_seen
+        .iter()
+        .filter(|(node, _)| !node.starts_with("__") && outcome.graph.has_effect(node))
+        .filter(|(node, seen)| before(node) != Some(seen))
+        .map(|(node, _)| node)
+        .collect()
+}
+
+/// How often each name was added to the transcript.
+fn gained(
+    outcome: &Outcome,
+    from: Option<&StoredCheckpoint>,
+    checkpoint: &StoredCheckpoint,
+) -> BTreeMap<String, usize> {
+    let key = outcome.graph.transcript.as_deref().unwrap_or_default();
+    let before = from.map_or(0, |from| from.names(key).len());
+    counted(checkpoint.names(key).into_iter().skip(before))
+}
+
+fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    counts
+}
+
+/// The trigger channels of a node: its branch, and the joins that lead to it.
+fn triggers(checkpoint: &StoredCheckpoint, node: &str) -> Vec<String> {
+    let leads_here = |channel: &&String| {
+        channel.strip_prefix("join:").is_some_and(|rest| rest.rsplit(':').next() == Some(node))
+    };
+    let joins = checkpoint.versions.keys().filter(leads_here).cloned();
+    joins.chain([format!("branch:to:{node}")]).collect()
+}

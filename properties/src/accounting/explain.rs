@@ -1,0 +1,126 @@
+//! Why an execution has no edge: an event of that same task, before the checkpoint that holds its
+//! step was acknowledged.
+
+use durasim_models::Effect;
+use durasim_runtime::Durability;
+use durasim_sim::{Event, Value};
+
+use crate::outcome::{Outcome, StoredThread};
+use crate::scenario::Store;
+
+/// The reason in two words, or the line that says that there is none.
+pub(super) fn explain(
+    outcome: &Outcome,
+    stored: &StoredThread,
+    effect: &Effect,
+) -> Result<&'static str, String> {
+    let later = |event: &&Event| event.at >= effect.at;
+    let of_task = |event: &&Event| event.labels.task.as_deref() == Some(&*effect.task);
+    let of_run = |event: &&Event| event.labels.run.is_some() && event.labels.run == effect.run;
+    let is = |event: &Event, field: &str, value: &str| {
+        event.get(field).and_then(Value::as_str) == Some(value)
+    };
+    let any = |test: &dyn Fn(&&Event) -> bool| outcome.trace.iter().any(|event| test(&event));
+
+    // An orphan is nobody's: no checkpoint ever holds it.
+    if any(&|e| e.name == "node.orphaned" && of_task(e) && of_run(e)) {
+        return Ok("ran on as an orphan");
+    }
+    let killed_at = outcome
+        .trace
+        .iter()
+        .find(|event| {
+            later(event)
+                && matches!(event.name, "process.killed" | "process.panicked" | "process.power_cut")
+                && event.process == effect.process
+                && event.get("incarnation").and_then(Value::as_u64)
+                    == Some(u64::from(effect.incarnation))
+        })
+        .map(|event| event.at)
+        // A run that had finished by then had nothing left to lose.
+        .filter(|killed_at| {
+            !any(&|e| {
+                e.name == "run.ended"
+                    && of_run(e)
+                    && is(e, "outcome", "finished")
+                    && e.at <= *killed_at
+            }) || outcome.scenario.store == Store::Memory
+        });
+    if killed_at.is_some() && outcome.scenario.store == Store::Memory {
+        return Ok("process killed");
+    }
+
+    // From here on, an acknowledged checkpoint would have to be there.
+    let acknowledged = outcome.trace.iter().find(|event| {
+        event.name == "put.acknowledged"
+            && of_run(event)
+            && is(event, "source", "loop")
+            && later(event)
+            && match outcome.scenario.durability {
+                Durability::Exit => step(event) >= effect.step,
+                Durability::Sync | Durability::Async => step(event) == effect.step,
+            }
+    });
+    let who = format!(
+        "{} (task {}, run {}, at {:?})",
+        effect.label,
+        effect.task,
+        effect.run.as_deref().unwrap_or("-"),
+        effect.at,
+    );
+    if let Some(event) = acknowledged {
+        let checkpoint = event.labels.checkpoint.as_deref().unwrap_or("-");
+        return Err(format!(
+            "{who} executed; checkpoint {checkpoint}, which holds its step, was acknowledged at \
+             {:?}, and no stored edge records it",
+            event.at
+        ));
+    }
+
+    let asked = stored
+        .writes
+        .iter()
+        .any(|write| write.channel == "__interrupt__" && write.task == *effect.task);
+    let put_lost = |e: &&Event| {
+        matches!(e.name, "put.failed" | "put.cancelled") && of_run(e) && step(e) == effect.step
+    };
+    let cut = |e: &&Event| {
+        e.name == "run.ended"
+            && of_run(e)
+            && later(e)
+            && e.get("outcome")
+                .and_then(Value::as_str)
+                .is_some_and(|o| o.starts_with("dropped") || o == "closed")
+    };
+    let stopped = |e: &&Event| {
+        e.name == "run.ended"
+            && of_run(e)
+            && later(e)
+            && (is(e, "outcome", "failed") || is(e, "outcome", "interrupted"))
+    };
+    if any(&|e| e.name == "task.discarded" && of_task(e)) {
+        Ok("discarded by a new input")
+    } else if any(&put_lost) {
+        Ok("put lost")
+    } else if asked {
+        Ok("asked, ran again")
+    } else if any(&|e| e.name == "node.failed" && of_task(e) && of_run(e) && later(e)) {
+        Ok("node failed after it")
+    } else if killed_at.is_some() {
+        Ok("process killed")
+    } else if any(&cut) {
+        Ok("run cancelled")
+    } else if any(&stopped) {
+        Ok("run ended early")
+    } else {
+        Err(format!("{who} executed; no stored edge records it and nothing explains that"))
+    }
+}
+
+fn step(event: &Event) -> i64 {
+    match event.get("step") {
+        Some(Value::I64(step)) => *step,
+        Some(Value::U64(step)) => *step as i64,
+        _ => i64::MIN,
+    }
+}

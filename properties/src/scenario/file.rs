@@ -1,0 +1,120 @@
+//! Reading scenario files. What is wrong is said in one line that names the field.
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::{Fault, Leave, Scenario, Shape, Step, VERSION, When};
+
+/// A scenario that cannot be run: where it is from, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {problem}")]
+pub struct BadScenario {
+    pub origin: String,
+    pub problem: String,
+}
+
+/// Reads a scenario file.
+pub fn load(path: &Path) -> Result<Scenario, BadScenario> {
+    let origin = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| BadScenario { origin: origin.clone(), problem: error.to_string() })?;
+    from_json(&text, &origin)
+}
+
+/// Reads and checks a scenario. `origin` names it in errors.
+pub fn from_json(text: &str, origin: &str) -> Result<Scenario, BadScenario> {
+    let bad = |problem: String| BadScenario { origin: origin.to_owned(), problem };
+    let json: Json = serde_json::from_str(text).map_err(|e| bad(format!("not JSON: {e}")))?;
+    // The version first: a file of another version need not have this version's fields.
+    match json.get("version").map(|version| (version, version.as_u64())) {
+        Some((_, Some(version))) if version == u64::from(VERSION) => {}
+        Some((version, _)) => {
+            let problem = format!("version: is {version}, and this build reads {VERSION}");
+            return Err(bad(problem));
+        }
+        None => return Err(bad("version: missing".to_owned())),
+    }
+    let scenario: Scenario = serde_path_to_error::deserialize(json).map_err(|error| {
+        let path = error.path().to_string();
+        match path.as_str() {
+            "." => bad(error.into_inner().to_string()),
+            _ => bad(format!("{path}: {}", error.into_inner())),
+        }
+    })?;
+    check(&scenario).map_err(bad)?;
+    Ok(scenario)
+}
+
+/// What the types cannot say.
+fn check(scenario: &Scenario) -> Result<(), String> {
+    let printable = |field: String, name: &str| match name {
+        "" => Err(format!("{field}: is empty")),
+        name if name.chars().any(char::is_control) => {
+            Err(format!("{field}: {name:?} holds a control character"))
+        }
+        _ => Ok(()),
+    };
+    printable("name".to_owned(), &scenario.name)?;
+    if scenario.workers != 1 {
+        return Err(format!("workers: is {}, and this build runs 1", scenario.workers));
+    }
+    if scenario.clients.is_empty() {
+        return Err("clients: is empty; nothing would happen".to_owned());
+    }
+    for range in [
+        ("delays.put_ms", scenario.delays.put_ms),
+        ("delays.put_writes_ms", scenario.delays.put_writes_ms),
+        ("delays.network_ms", scenario.delays.network_ms),
+    ] {
+        forward(range.0.to_owned(), range.1)?;
+    }
+    for (i, client) in scenario.clients.iter().enumerate() {
+        printable(format!("clients[{i}].name"), &client.name)?;
+        printable(format!("clients[{i}].thread"), &client.thread)?;
+        if scenario.clients[..i].iter().any(|other| other.name == client.name) {
+            return Err(format!("clients[{i}].name: {:?} is taken", client.name));
+        }
+        for (j, step) in client.script.iter().enumerate() {
+            let field = format!("clients[{i}].script[{j}]");
+            let (Step::Send { leave, .. } | Step::Continue { leave } | Step::Answer { leave, .. }) =
+                step
+            else {
+                continue;
+            };
+            match leave {
+                Leave::WithinMs(range) => forward(format!("{field}.leave.within_ms"), *range)?,
+                Leave::AfterChunk(0) => {
+                    return Err(format!("{field}.leave.after_chunk: counts from 1"));
+                }
+                _ => {}
+            }
+        }
+    }
+    for (i, fault) in scenario.faults.iter().enumerate() {
+        match fault {
+            Fault::Kill { process, when, .. } => {
+                if process != "server-1" {
+                    let names = "the only server process is \"server-1\"";
+                    return Err(format!("faults[{i}].process: {process:?}; {names}"));
+                }
+                if let When::WithinMs(range) = when {
+                    forward(format!("faults[{i}].when.within_ms"), *range)?;
+                }
+                if scenario.shape == Shape::Direct {
+                    let problem = "a direct client dies with the process; use shape inline";
+                    return Err(format!("faults[{i}].do: {problem}"));
+                }
+            }
+            Fault::FailPut { nth: 0 } | Fault::FailPutWrites { nth: 0 } => {
+                return Err(format!("faults[{i}].nth: counts from 1"));
+            }
+            Fault::FailPut { .. } | Fault::FailPutWrites { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+fn forward(field: String, [low, high]: [u64; 2]) -> Result<(), String> {
+    if low > high { Err(format!("{field}: runs backwards, from {low} to {high}")) } else { Ok(()) }
+}

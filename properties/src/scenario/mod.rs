@@ -1,0 +1,251 @@
+//! A scenario: who does what, when, and what must hold. Data, so that it can be written by hand,
+//! kept in a file, and replayed from a seed.
+
+mod builtin;
+mod file;
+
+use std::time::Duration;
+
+use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+pub use builtin::{builtin, find_builtin};
+pub use file::{BadScenario, from_json, load};
+
+/// The version of the file format that this build reads and writes.
+pub const VERSION: u32 = 1;
+
+/// One scenario. With a seed, it determines a run to the byte.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    pub version: u32,
+    pub name: String,
+    /// The question it asks, in a sentence.
+    #[serde(default)]
+    pub about: String,
+    /// The registered name of a graph.
+    pub graph: String,
+    /// Server processes. More than one arrives with a later version.
+    #[serde(default = "one")]
+    pub workers: u32,
+    #[serde(default)]
+    pub store: Store,
+    #[serde(default)]
+    pub durability: Durability,
+    #[serde(default = "updates")]
+    pub stream_modes: Vec<StreamMode>,
+    #[serde(default)]
+    pub shape: Shape,
+    /// What a client's leaving does to its run.
+    #[serde(default = "scope")]
+    pub cancel: CancelStyle,
+    #[serde(default)]
+    pub profile: Profile,
+    #[serde(default)]
+    pub delays: Delays,
+    pub clients: Vec<Client>,
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    #[serde(default)]
+    pub expect: Expect,
+    /// The seed that `replay` takes when none is given.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// Where checkpoints are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// In the server process: gone when it dies.
+    Memory,
+    /// A file on the simulated disk.
+    #[default]
+    Sqlite,
+}
+
+impl Store {
+    pub fn name(self) -> &'static str {
+        match self {
+            Store::Memory => "memory",
+            Store::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// How clients reach the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// No HTTP: the client holds the run itself, inside the server process.
+    Direct,
+    /// The response body is the run.
+    #[default]
+    Inline,
+}
+
+impl Shape {
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Direct => "direct",
+            Shape::Inline => "inline",
+        }
+    }
+}
+
+/// Latencies. Each is drawn between the two bounds, in milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Delays {
+    /// Added before a checkpoint put reaches the store.
+    pub put_ms: [u64; 2],
+    /// Added before a put_writes reaches the store.
+    pub put_writes_ms: [u64; 2],
+    /// One way between client and server.
+    pub network_ms: [u64; 2],
+}
+
+impl Default for Delays {
+    fn default() -> Delays {
+        Delays { put_ms: [0, 0], put_writes_ms: [0, 0], network_ms: [1, 1] }
+    }
+}
+
+/// One person at one browser, on one thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    pub name: String,
+    pub thread: String,
+    pub script: Vec<Step>,
+}
+
+/// One thing a client does. Steps run one after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Step {
+    /// Sends a new message.
+    Send {
+        input: Json,
+        #[serde(default)]
+        leave: Leave,
+    },
+    /// Continues the thread without an input.
+    Continue {
+        #[serde(default)]
+        leave: Leave,
+    },
+    /// Answers the interrupt that waits.
+    Answer {
+        value: Json,
+        #[serde(default)]
+        leave: Leave,
+    },
+    /// Does nothing for a while.
+    Wait { ms: u64 },
+    /// Waits until something has happened.
+    WaitFor { moment: Moment },
+    /// Loads the thread's state, as a reloaded page does.
+    Reload,
+}
+
+/// When a client goes away from a streaming answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Leave {
+    /// Stays until the end.
+    #[default]
+    Never,
+    AfterChunk(u64),
+    AfterMs(u64),
+    /// At a moment drawn between the two bounds.
+    WithinMs([u64; 2]),
+}
+
+/// Something that shows in the trace. Waiting for it ends at once when it has happened before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moment {
+    /// The event's name, such as `node.entered` or `put.acknowledged`.
+    pub event: String,
+    /// Which fields it must have, as text.
+    #[serde(default)]
+    pub with: Map<String, Json>,
+    /// Which occurrence, from 1.
+    #[serde(default = "one_u64")]
+    pub nth: u64,
+}
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Fault {
+    /// The process dies, and comes back after a while.
+    Kill { process: String, when: When, restart_after_ms: u64 },
+    /// The nth put of the run (from 1, counted per world) fails.
+    FailPut { nth: u64 },
+    /// The nth put_writes fails.
+    FailPutWrites { nth: u64 },
+}
+
+/// When a fault strikes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum When {
+    AtMs(u64),
+    /// At a moment drawn between the two bounds.
+    WithinMs([u64; 2]),
+    Moment(Moment),
+}
+
+/// What a scenario claims. Names are those of registered properties.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expect {
+    /// Properties that must hold in every seed.
+    pub hold: Vec<String>,
+    /// Properties that this scenario is there to break: seeing them broken is no finding.
+    pub demonstrates: Vec<String>,
+}
+
+impl Scenario {
+    /// The command line that replays one seed of it.
+    pub fn replay_command(&self, program: &str, seed: u64) -> String {
+        let mut command = format!("{program} replay --scenario {}", self.name);
+        if let Some(plain) = find_builtin(&self.name) {
+            let mut option = |name: &str, mine: &str, default: &str| {
+                if mine != default {
+                    command.push_str(&format!(" --{name} {mine}"));
+                }
+            };
+            option("shape", self.shape.name(), plain.shape.name());
+            option("durability", self.durability.name(), plain.durability.name());
+            option("store", self.store.name(), plain.store.name());
+            option("profile", self.profile.name(), plain.profile.name());
+        }
+        command + &format!(" --seed {seed}")
+    }
+}
+
+/// A range in milliseconds as durations.
+pub fn bounds([low, high]: [u64; 2]) -> (Duration, Duration) {
+    (Duration::from_millis(low), Duration::from_millis(high))
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn one_u64() -> u64 {
+    1
+}
+
+fn updates() -> Vec<StreamMode> {
+    vec![StreamMode::Updates]
+}
+
+fn scope() -> CancelStyle {
+    CancelStyle::Scope
+}

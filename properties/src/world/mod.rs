@@ -1,0 +1,13 @@
+//! What fits the runtime to the simulated world, and runs a scenario in it.
+
+mod clients;
+mod doors;
+mod faults;
+mod moments;
+mod observe;
+mod rows;
+mod run;
+mod server;
+mod store;
+
+pub use run::{RunPlan, Sabotage, run};

@@ -1,0 +1,120 @@
+//! One scenario, one seed, one world.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use durasim_models::EffectLog;
+use durasim_sim::{LinkSpec, RunOptions, World};
+
+use super::clients::{Player, Reported};
+use super::faults::strike;
+use super::server::Server;
+use super::store::StoreFaults;
+use crate::outcome::{Outcome, StoredThread};
+use crate::registry::Registry;
+use crate::scenario::{Scenario, bounds};
+
+/// How long after the last client's last step the world is left alone before it is judged: longer
+/// than any node of an orphan and any delayed write.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Breaking the engine on purpose, to see that the properties notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sabotage {
+    #[default]
+    None,
+    /// The nth put of a loop checkpoint (from 1) is acknowledged and not stored.
+    DropLoopPut { nth: u64 },
+    /// The nth put of a loop checkpoint is stored a second time under another id.
+    RepeatLoopPut { nth: u64 },
+}
+
+/// What to run besides the scenario itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunPlan {
+    pub seed: u64,
+    pub sabotage: Sabotage,
+}
+
+/// Runs one seed of a scenario to quiescence.
+///
+/// # Panics
+/// If the scenario's graph is not registered; check that before a sweep.
+pub fn run(registry: &Registry, scenario: &Scenario, plan: RunPlan) -> Outcome {
+    let entry = registry.find_graph(&scenario.graph).expect("a registered graph").clone();
+    let reported = Reported::default();
+    let log = EffectLog::new();
+    let threads: Arc<Mutex<BTreeMap<String, StoredThread>>> = Arc::default();
+
+    let driver = {
+        let (scenario, entry) = (Arc::new(scenario.clone()), entry.clone());
+        let (models, reported) = (registry.models.clone(), reported.clone());
+        let (log, threads) = (log.clone(), threads.clone());
+        move |world: World| -> durasim_sim::BoxFuture<'static, Result<(), String>> {
+            Box::pin(async move {
+                let (least, most) = bounds(scenario.delays.network_ms);
+                world.net().set_default_link(LinkSpec::between(least, most));
+                models.iter().for_each(|start| start(&world));
+                let faults = StoreFaults::new(&world, &scenario, plan.sabotage);
+                let server = Server::start(&world, &scenario, &entry, &log, faults);
+                // Booted before anybody comes, so that "refused" means that it went down.
+                server.graph().await;
+                world.sleep(Duration::from_millis(1)).await;
+
+                let strikes: Vec<_> = scenario
+                    .faults
+                    .iter()
+                    .enumerate()
+                    .map(|(i, fault)| world.spawn("fault", strike(world.clone(), fault.clone(), i)))
+                    .collect();
+                let players: Vec<_> = scenario
+                    .clients
+                    .iter()
+                    .map(|client| {
+                        let player = Player {
+                            world: world.clone(),
+                            scenario: scenario.clone(),
+                            server: server.clone(),
+                            log: log.clone(),
+                            client: client.clone(),
+                            reported: reported.clone(),
+                        };
+                        world.spawn(&client.name, player.play())
+                    })
+                    .collect();
+                futures::future::join_all(players).await;
+                futures::future::join_all(strikes).await;
+                world.sleep(QUIET).await;
+                for client in &scenario.clients {
+                    let rows = server.rows(scenario.store, &client.thread).await?;
+                    let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
+                    threads.insert(client.thread.clone(), rows);
+                }
+                Ok(())
+            })
+        }
+    };
+    let finished = durasim_sim::run(plan.seed, RunOptions::default(), driver);
+    let crash = match finished.value {
+        Ok(Ok(())) => None,
+        Ok(Err(problem)) => Some(format!("the stored rows cannot be read: {problem}")),
+        Err(crash) => Some(crash.to_string()),
+    };
+    let reports = std::mem::take(&mut *reported.lock().unwrap_or_else(PoisonError::into_inner));
+    let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(PoisonError::into_inner));
+    Outcome {
+        scenario: scenario.clone(),
+        graph: entry,
+        seed: plan.seed,
+        trace: finished.trace,
+        hash: finished.hash,
+        virtual_time: finished.virtual_time,
+        effects: log.all(),
+        threads,
+        sights: reports.sights,
+        glimpses: reports.glimpses,
+        leaked: finished.leaked_tasks,
+        crash,
+    }
+}

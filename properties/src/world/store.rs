@@ -1,0 +1,157 @@
+//! A saver that is late, fails, or lies: the faults that a scenario asks for, and the sabotage that
+//! keeps the properties honest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use durasim_runtime::Saver;
+use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
+use durasim_runtime::checkpoint::{
+    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
+};
+use durasim_sim::World;
+
+use super::run::Sabotage;
+use crate::scenario::{Fault, Scenario, bounds};
+
+/// What goes wrong between the runtime and its store. One per world: counts go on across restarts.
+pub(super) struct StoreFaults {
+    world: World,
+    put_ms: [u64; 2],
+    put_writes_ms: [u64; 2],
+    failing_puts: Vec<u64>,
+    failing_writes: Vec<u64>,
+    sabotage: Sabotage,
+    puts: AtomicU64,
+    loop_puts: AtomicU64,
+    put_writes: AtomicU64,
+}
+
+impl StoreFaults {
+    pub fn new(world: &World, scenario: &Scenario, sabotage: Sabotage) -> Arc<StoreFaults> {
+        let of =
+            |pick: fn(&Fault) -> Option<u64>| scenario.faults.iter().filter_map(pick).collect();
+        Arc::new(StoreFaults {
+            world: world.clone(),
+            put_ms: scenario.delays.put_ms,
+            put_writes_ms: scenario.delays.put_writes_ms,
+            failing_puts: of(|fault| match fault {
+                Fault::FailPut { nth } => Some(*nth),
+                _ => None,
+            }),
+            failing_writes: of(|fault| match fault {
+                Fault::FailPutWrites { nth } => Some(*nth),
+                _ => None,
+            }),
+            sabotage,
+            puts: AtomicU64::new(0),
+            loop_puts: AtomicU64::new(0),
+            put_writes: AtomicU64::new(0),
+        })
+    }
+
+    async fn delay(&self, label: &str, thread: &str, range: [u64; 2]) {
+        if range[1] > 0 {
+            let (least, most) = bounds(range);
+            let delay = self.world.chance().stream(label, thread).duration(least, most);
+            self.world.sleep(delay).await;
+        }
+    }
+}
+
+/// A saver as the runtime sees it in the world.
+pub(super) struct FaultySaver {
+    pub inner: Arc<dyn Saver>,
+    pub faults: Arc<StoreFaults>,
+}
+
+/// The nth call, from 1.
+fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn injected() -> SaverError {
+    SaverError::Store("disk I/O error (injected)".to_owned())
+}
+
+impl Saver for FaultySaver {
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
+        self.inner.get_tuple(key, id)
+    }
+
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>> {
+        self.inner.list(thread, namespace, filter)
+    }
+
+    fn put(
+        &self,
+        key: &ThreadKey,
+        parent: Option<&str>,
+        checkpoint: Checkpoint,
+        metadata: Metadata,
+        new_versions: ChannelVersions,
+    ) -> SaverResult<()> {
+        let (inner, faults, key) = (self.inner.clone(), self.faults.clone(), key.clone());
+        let parent = parent.map(str::to_owned);
+        Box::pin(async move {
+            let nth = count(&faults.puts);
+            faults.delay("put", &key.thread, faults.put_ms).await;
+            if faults.failing_puts.contains(&nth) {
+                return Err(injected());
+            }
+            let nth_of_loop = match metadata.source.name() {
+                "loop" => count(&faults.loop_puts),
+                _ => 0,
+            };
+            if faults.sabotage == (Sabotage::DropLoopPut { nth: nth_of_loop }) {
+                return Ok(());
+            }
+            let put = |checkpoint: Checkpoint| {
+                let (metadata, versions) = (metadata.clone(), new_versions.clone());
+                inner.put(&key, parent.as_deref(), checkpoint, metadata, versions)
+            };
+            put(checkpoint.clone()).await?;
+            if faults.sabotage == (Sabotage::RepeatLoopPut { nth: nth_of_loop }) {
+                let mut twin = checkpoint;
+                twin.id = twin_id(&twin.id);
+                put(twin).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn put_writes(
+        &self,
+        key: &ThreadKey,
+        checkpoint: &str,
+        task: &str,
+        task_path: &str,
+        writes: Vec<(Arc<str>, durasim_runtime::value::Shared)>,
+    ) -> SaverResult<()> {
+        let (inner, faults, key) = (self.inner.clone(), self.faults.clone(), key.clone());
+        let [checkpoint, task, path] = [checkpoint, task, task_path].map(str::to_owned);
+        Box::pin(async move {
+            let nth = count(&faults.put_writes);
+            faults.delay("put_writes", &key.thread, faults.put_writes_ms).await;
+            if faults.failing_writes.contains(&nth) {
+                return Err(injected());
+            }
+            inner.put_writes(&key, &checkpoint, &task, &path, writes).await
+        })
+    }
+
+    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
+        self.inner.delete_thread(thread)
+    }
+}
+
+/// The same id with another first time digit: an older sibling, never the head.
+fn twin_id(id: &str) -> Arc<str> {
+    let first = if id.starts_with('0') { "1" } else { "0" };
+    format!("{first}{}", &id[1..]).into()
+}
