@@ -189,6 +189,8 @@ impl Process {
         for slot in victims {
             let process = Process::following(self.world.clone(), slot);
             process.stop(&process.life(), "process.power_cut", Vec::new(), Sockets::Vanish);
+            // Of those that were dead already the kernel goes now.
+            self.world.net().vanish(&process.fence());
         }
         let lost = self.disk().cut_power();
         self.world.note(WORLD, Labels::none(), "disk.power_cut", {
