@@ -25,7 +25,8 @@ pub struct StateGraph {
     name: Arc<str>,
     keys: IndexMap<Arc<str>, ChannelSpec>,
     nodes: IndexMap<Arc<str>, NodeFn>,
-    edges: Vec<(Vec<String>, String)>,
+    edges: Vec<(String, String)>,
+    joins: Vec<(Vec<String>, String)>,
     branches: Vec<(String, Router, Vec<String>)>,
     mistakes: Vec<GraphError>,
 }
@@ -37,6 +38,7 @@ impl StateGraph {
             keys: IndexMap::new(),
             nodes: IndexMap::new(),
             edges: Vec::new(),
+            joins: Vec::new(),
             branches: Vec::new(),
             mistakes: Vec::new(),
         }
@@ -80,13 +82,14 @@ impl StateGraph {
 
     /// After `from`, run `to`.
     pub fn edge(mut self, from: &str, to: &str) -> StateGraph {
-        self.edges.push((vec![from.to_owned()], to.to_owned()));
+        self.edges.push((from.to_owned(), to.to_owned()));
         self
     }
 
-    /// Once every node of `from` has run, run `to`.
+    /// Once every node of `from` has run, run `to`. A list of one waits like any other: it has a
+    /// barrier of its own.
     pub fn join(mut self, from: &[&str], to: &str) -> StateGraph {
-        self.edges.push((from.iter().map(|&name| name.to_owned()).collect(), to.to_owned()));
+        self.joins.push((from.iter().map(|&name| name.to_owned()).collect(), to.to_owned()));
         self
     }
 
@@ -120,19 +123,19 @@ impl StateGraph {
             plans.insert(name.clone(), NodePlan::new(run.clone(), trigger));
         }
         for (from, to) in &self.edges {
-            match from.as_slice() {
-                [one] if to == END => debug_assert!(plans.contains_key(internal_name(one))),
-                [one] => plans[internal_name(one)].goes_to.push(branch_channel(to).into()),
-                many => {
-                    let channel: Arc<str> = format!("join:{}:{to}", many.join("+")).into();
-                    let names = many.iter().map(|name| Arc::from(name.as_str())).collect();
-                    channels.insert(channel.clone(), ChannelSpec::Barrier(names));
-                    for name in many {
-                        plans[name.as_str()].joins.push(channel.clone());
-                    }
-                    plans[to.as_str()].triggers.push(channel);
-                }
+            let plan = &mut plans[internal_name(from)];
+            if to != END {
+                plan.goes_to.push(branch_channel(to).into());
             }
+        }
+        for (from, to) in &self.joins {
+            let channel: Arc<str> = format!("join:{}:{to}", from.join("+")).into();
+            let names = from.iter().map(|name| Arc::from(name.as_str())).collect();
+            channels.insert(channel.clone(), ChannelSpec::Barrier(names));
+            for name in from {
+                plans[name.as_str()].joins.push(channel.clone());
+            }
+            plans[to.as_str()].triggers.push(channel);
         }
         for (from, router, targets) in &self.branches {
             let branch = Branch { router: router.clone(), targets: targets.clone() };
@@ -165,17 +168,22 @@ impl StateGraph {
             return Err(GraphError::Empty);
         }
         for (from, to) in &self.edges {
+            self.check_edge(from, to)?;
+        }
+        for (from, to) in &self.joins {
             for from in from {
                 self.check_edge(from, to)?;
             }
-            if from.len() > 1 && to == END {
-                let problem = "a join cannot end at END; END needs no edge to wait for";
-                return Err(GraphError::BadEdge { from: from.join("+"), to: to.clone(), problem });
-            }
-            if from.len() > 1 && from.iter().any(|name| name == START) {
-                let problem = "START cannot be part of a join";
-                return Err(GraphError::BadEdge { from: from.join("+"), to: to.clone(), problem });
-            }
+            let problem = if to == END {
+                "a join cannot end at END; END needs no edge to wait for"
+            } else if from.iter().any(|name| name == START) {
+                "START cannot be part of a join"
+            } else if from.is_empty() {
+                "a join waits for at least one node"
+            } else {
+                continue;
+            };
+            return Err(GraphError::BadEdge { from: from.join("+"), to: to.clone(), problem });
         }
         for (from, _, targets) in &self.branches {
             for to in targets {
@@ -212,6 +220,11 @@ impl StateGraph {
         loop {
             let before = reached.len();
             for (from, to) in &self.edges {
+                if reached.contains(from.as_str()) {
+                    reached.insert(to);
+                }
+            }
+            for (from, to) in &self.joins {
                 if from.iter().any(|name| reached.contains(name.as_str())) {
                     reached.insert(to);
                 }

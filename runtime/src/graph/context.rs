@@ -38,8 +38,8 @@ pub(crate) struct Resumes {
     pub unaddressed: Arc<Mutex<Option<Value>>>,
     /// How many calls were made in this execution.
     pub asked: usize,
-    /// What goes in front of the task's writes: the list of all its answers so far.
-    pub recorded: Option<Shared>,
+    /// How many calls were answered in this execution.
+    pub answered: usize,
 }
 
 impl NodeContext {
@@ -128,16 +128,18 @@ impl NodeContext {
                 }
             }
         }
-        resumes.recorded = Some(Arc::new(Value::Array(resumes.answers.clone())));
+        resumes.answered += 1;
         Ok(resumes.answers[index].clone())
     }
 }
 
 impl NodeScope {
-    /// The record of answers that a resumed task puts in front of its writes.
-    pub fn resume_record(&self) -> Option<(Arc<str>, Shared)> {
-        let recorded = self.resumes.lock().unwrap().recorded.clone()?;
-        Some((reserved::RESUME.into(), recorded))
+    /// What a resumed task puts in front of its writes: the list of all its answers, once for every
+    /// call that was answered. So regular writes start at an index that counts the answers.
+    pub fn resume_records(&self) -> Vec<(Arc<str>, Shared)> {
+        let resumes = self.resumes.lock().unwrap();
+        let answers: Shared = Arc::new(Value::Array(resumes.answers.clone()));
+        vec![(reserved::RESUME.into(), answers); resumes.answered]
     }
 }
 

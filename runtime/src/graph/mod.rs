@@ -8,8 +8,9 @@ mod node;
 mod state;
 
 pub use builder::StateGraph;
+pub(crate) use builder::branch_channel;
 pub use compiled::CompiledGraph;
-pub(crate) use compiled::{Channels, GraphInner};
+pub(crate) use compiled::{Channels, GraphInner, NodePlan};
 pub use context::{Emitter, NodeContext};
 pub(crate) use context::{NodeScope, Resumes};
 pub use error::{GraphError, NodeError};

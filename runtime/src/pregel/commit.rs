@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
+
 use super::core::{RunCore, RunState};
 use crate::checkpoint::{PendingWrite, codec, reserved, task_id};
 use crate::doors::What;
@@ -12,13 +14,20 @@ use crate::value::{self, Shared, Value};
 /// How a task ended.
 pub(crate) enum TaskEnd {
     Finished(Vec<(Arc<str>, Shared)>),
-    Failed(NodeError),
-    /// Asked something; `resumes` is the record of the answers it has used so far.
+    /// `writes` is what it had written by then: the answers it used, and its update if it was an
+    /// edge that failed.
+    Failed {
+        error: NodeError,
+        writes: Vec<(Arc<str>, Shared)>,
+    },
+    /// Asked something; `resumes` are the records of the answers it has used so far.
     Interrupted {
         question: Value,
-        resumes: Option<(Arc<str>, Shared)>,
+        resumes: Vec<(Arc<str>, Shared)>,
     },
-    Cancelled,
+    Cancelled {
+        resumes: Vec<(Arc<str>, Shared)>,
+    },
 }
 
 impl RunCore {
@@ -43,15 +52,17 @@ impl RunCore {
                 task.writes = writes.clone();
                 writes
             }
-            TaskEnd::Failed(error) => {
+            TaskEnd::Failed { error, mut writes } => {
                 let repr = error.repr();
                 tell(What::NodeFailed { node, task: this, error: repr.as_str().into() });
-                vec![(reserved::ERROR.into(), Arc::new(Value::from(repr)))]
+                writes.push((reserved::ERROR.into(), Arc::new(Value::from(repr))));
+                writes
             }
-            TaskEnd::Cancelled => {
+            TaskEnd::Cancelled { resumes: mut writes } => {
                 tell(What::NodeCancelled { node, task: this });
                 let repr = NodeError::failed("CancelledError", "").repr();
-                vec![(reserved::ERROR.into(), Arc::new(Value::from(repr)))]
+                writes.push((reserved::ERROR.into(), Arc::new(Value::from(repr))));
+                writes
             }
             TaskEnd::Interrupted { question, resumes } => {
                 let interrupt_id = task_id::interrupt_id(&task_id::task_namespace("", &node, id));
@@ -74,6 +85,8 @@ impl RunCore {
         id: &Arc<str>,
         writes: Vec<(Arc<str>, Shared)>,
     ) {
+        let writes = one_of_each_signal(writes);
+        state.drop_used_answer();
         let to_save = if &**id == reserved::NULL_TASK {
             // Writes of no task add up; signals replace.
             state.pending.retain(|write| {
@@ -152,4 +165,13 @@ impl RunCore {
             self.outlet.queue(Chunk { mode: StreamMode::Values, data });
         }
     }
+}
+
+/// Of writes that are all signals, the last of each channel counts, at the place of the first.
+fn one_of_each_signal(writes: Vec<(Arc<str>, Shared)>) -> Vec<(Arc<str>, Shared)> {
+    if writes.iter().any(|(channel, _)| reserved::fixed_index(channel).is_none()) {
+        return writes;
+    }
+    let unique: IndexMap<Arc<str>, Shared> = writes.into_iter().collect();
+    unique.into_iter().collect()
 }

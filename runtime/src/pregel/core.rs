@@ -9,7 +9,7 @@ use super::config::RunConfig;
 use super::exit::RunningNode;
 use super::puts::Puts;
 use super::task::Task;
-use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey};
+use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
 use crate::graph::{Channels, GraphInner, NodeError};
 use crate::stream::Outlet;
@@ -47,12 +47,38 @@ pub(crate) struct RunState {
     pub running: IndexMap<Arc<str>, RunningNode>,
     /// Own-task nodes that ended and were not yet looked at by the loop.
     pub ended: Vec<(Arc<str>, Result<(), NodeError>)>,
-    /// The answer that came with this run's command, until a task takes it.
+    /// The answer among the pending writes that is addressed to nobody in particular, until a task
+    /// of this step takes it.
     pub answer: Arc<Mutex<Option<Value>>>,
+    /// The pending writes were looked through for a used answer since this step was planned.
+    pub is_answer_settled: bool,
     /// The run started from an explicitly named checkpoint and has made no step yet.
     pub is_replaying: bool,
     /// Exit duties were begun, or never will be: nothing that ends later is recorded.
     pub is_over: bool,
+}
+
+impl RunState {
+    /// A step begins: an answer that is addressed to nobody is there for its tasks to take.
+    pub fn offer_answer(&mut self) {
+        let answer = self.pending.iter().find(|write| is_unaddressed_answer(write));
+        self.answer = Arc::new(Mutex::new(answer.map(|write| (*write.value).clone())));
+        self.is_answer_settled = false;
+    }
+
+    /// An answer that a task took is no longer pending. As in LangGraph only up to the step's first
+    /// end of a task: one that is taken later stays, and is stored again at exit durability.
+    pub fn drop_used_answer(&mut self) {
+        if !std::mem::replace(&mut self.is_answer_settled, true)
+            && self.answer.lock().unwrap().is_none()
+        {
+            self.pending.retain(|write| !is_unaddressed_answer(write));
+        }
+    }
+}
+
+fn is_unaddressed_answer(write: &PendingWrite) -> bool {
+    &*write.task == reserved::NULL_TASK && &*write.channel == reserved::RESUME
 }
 
 impl RunCore {

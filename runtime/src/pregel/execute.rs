@@ -7,10 +7,12 @@ use super::commit::TaskEnd;
 use super::core::{RunCore, RunState};
 use super::exit::RunningNode;
 use super::task::Task;
-use super::{RunError, commit};
+use super::{RunError, command, commit};
 use crate::checkpoint::reserved;
 use crate::doors::{Operation, Point, What};
-use crate::graph::{NodeContext, NodeError, NodeScope, Resumes, State, Update};
+use crate::graph::{
+    NodeContext, NodeError, NodePlan, NodeScope, Resumes, State, Update, branch_channel,
+};
 use crate::profile::UndeclaredKeys;
 use crate::stream::StreamMode;
 use crate::value::{Shared, Value};
@@ -99,7 +101,7 @@ impl RunCore {
         };
         let mut state = self.state.lock().unwrap();
         let handle = self.doors().executor.spawn(&self.actor(&format!("node/{node}")), run);
-        state.running.insert(id, RunningNode { node, aborter: handle.aborter() });
+        state.running.insert(id, RunningNode { node, aborter: handle.aborter(), scope: None });
     }
 
     /// A task on its own has ended. When its run is over, nobody records it.
@@ -134,8 +136,8 @@ impl RunCore {
         let plan = &self.graph.nodes[&task.node];
         let Some(run) = &plan.run else {
             return match self.start_writes() {
-                Ok(writes) => self.with_edges(task, writes, None),
-                Err(error) => TaskEnd::Failed(error),
+                Ok(writes) => self.with_edges(task, vec![], writes),
+                Err(error) => TaskEnd::Failed { error, writes: vec![] },
             };
         };
         let point = || Point {
@@ -145,7 +147,7 @@ impl RunCore {
             id: task.id.clone(),
         };
         drop(self.doors().gate.pass(point).await);
-        let scope = Arc::new(self.scope(task));
+        let scope = self.scope(task);
         self.observe(|| What::NodeEntered {
             node: task.node.clone(),
             task: task.id.clone(),
@@ -155,20 +157,20 @@ impl RunCore {
         let update = match run(task.input.clone(), context).await {
             Ok(update) => update,
             Err(NodeError::Interrupted(question)) => {
-                return TaskEnd::Interrupted { question, resumes: scope.resume_record() };
+                return TaskEnd::Interrupted { question, resumes: scope.resume_records() };
             }
-            Err(error) => return TaskEnd::Failed(error),
+            Err(error) => return TaskEnd::Failed { error, writes: scope.resume_records() },
         };
         match self.declared(update) {
-            Ok(writes) => self.with_edges(task, writes, scope.resume_record()),
-            Err(error) => TaskEnd::Failed(error),
+            Ok(writes) => self.with_edges(task, scope.resume_records(), writes),
+            Err(error) => TaskEnd::Failed { error, writes: scope.resume_records() },
         }
     }
 
-    fn scope(&self, task: &Task) -> NodeScope {
-        let state = self.state.lock().unwrap();
+    fn scope(&self, task: &Task) -> Arc<NodeScope> {
+        let mut state = self.state.lock().unwrap();
         let resumes = resumes_of(&state, task);
-        NodeScope {
+        let scope = Arc::new(NodeScope {
             node: task.node.clone(),
             task: task.id.clone(),
             checkpoint: state.checkpoint.id.clone(),
@@ -178,13 +180,20 @@ impl RunCore {
             doors: self.doors().clone(),
             outlet: self.outlet.clone(),
             resumes: Mutex::new(resumes),
+        });
+        if let Some(running) = state.running.get_mut(&task.id) {
+            running.scope = Some(scope.clone());
         }
+        scope
     }
 
     /// What `__start__` writes: the declared keys of the input.
     fn start_writes(&self) -> Result<Vec<(Arc<str>, Shared)>, NodeError> {
         let input = self.state.lock().unwrap().channels[reserved::START].get();
         let Some(input) = input else { return Ok(vec![]) };
+        if command::is_command(&input) {
+            return Ok(vec![]);
+        }
         let Value::Map(entries) = &*input else {
             let message = format!("Expected dict, got {input}");
             return Err(NodeError::failed("InvalidUpdateError", message));
@@ -215,49 +224,60 @@ impl RunCore {
         Ok(writes)
     }
 
-    /// Adds what the node's edges write. Routers see the state after the node's own writes.
+    /// Adds what the node's edges write: plain edges, joins, then routers, which see the state after
+    /// the node's own writes.
     fn with_edges(
         &self,
         task: &Task,
+        resumes: Vec<(Arc<str>, Shared)>,
         update: Vec<(Arc<str>, Shared)>,
-        resumes: Option<(Arc<str>, Shared)>,
     ) -> TaskEnd {
         let plan = &self.graph.nodes[&task.node];
-        let mut to: Vec<(Arc<str>, Shared)> = Vec::new();
         let nil = Arc::new(Value::Nil);
-        if !plan.branches.is_empty() {
-            let after = {
-                let state = self.state.lock().unwrap();
-                self.graph.read_after(&state.channels, &update)
-            };
-            let after: State = match after {
-                Ok(after) => after,
-                Err((key, error)) => {
-                    let message = format!("state key {key:?} {error}");
-                    return TaskEnd::Failed(NodeError::failed("InvalidUpdateError", message));
+        let name = Arc::new(Value::from(&*task.node));
+        let mut writes = resumes;
+        writes.extend(update.iter().cloned());
+        writes.extend(plan.goes_to.iter().map(|channel| (channel.clone(), nil.clone())));
+        writes.extend(plan.joins.iter().map(|channel| (channel.clone(), name.clone())));
+        match self.routed(plan, &update) {
+            Ok(targets) => {
+                let channel = |target: String| (branch_channel(&target).into(), nil.clone());
+                writes.extend(targets.into_iter().map(channel));
+                TaskEnd::Finished(writes)
+            }
+            Err(error) => TaskEnd::Failed { error, writes },
+        }
+    }
+
+    /// The nodes that a node's routers name, in order.
+    fn routed(
+        &self,
+        plan: &NodePlan,
+        update: &[(Arc<str>, Shared)],
+    ) -> Result<Vec<String>, NodeError> {
+        if plan.branches.is_empty() {
+            return Ok(vec![]);
+        }
+        let invalid = |message: String| NodeError::failed("InvalidUpdateError", message);
+        let after = {
+            let state = self.state.lock().unwrap();
+            self.graph.read_after(&state.channels, update)
+        };
+        let after: State =
+            after.map_err(|(key, error)| invalid(format!("state key {key:?} {error}")))?;
+        let mut chosen = Vec::new();
+        for branch in &plan.branches {
+            for target in (branch.router)(&after)? {
+                if !branch.targets.contains(&target) {
+                    let problem = "which it does not name";
+                    return Err(invalid(format!("the branch goes to {target:?}, {problem}")));
                 }
-            };
-            for branch in &plan.branches {
-                let targets = match (branch.router)(&after) {
-                    Ok(targets) => targets,
-                    Err(error) => return TaskEnd::Failed(error.into()),
-                };
-                for target in targets {
-                    if !branch.targets.contains(&target) {
-                        let message =
-                            format!("the branch goes to {target:?}, which it does not name");
-                        return TaskEnd::Failed(NodeError::failed("InvalidUpdateError", message));
-                    }
-                    if target != crate::graph::END {
-                        to.push((format!("branch:to:{target}").into(), nil.clone()));
-                    }
+                if target != crate::graph::END {
+                    chosen.push(target);
                 }
             }
         }
-        to.extend(plan.goes_to.iter().map(|channel| (channel.clone(), nil.clone())));
-        let name = Arc::new(Value::from(&*task.node));
-        to.extend(plan.joins.iter().map(|channel| (channel.clone(), name.clone())));
-        TaskEnd::Finished(resumes.into_iter().chain(update).chain(to).collect())
+        Ok(chosen)
     }
 }
 
@@ -276,9 +296,9 @@ fn resumes_of(state: &RunState, task: &Task) -> Resumes {
 fn outcome(end: &TaskEnd) -> Result<(), NodeError> {
     match end {
         TaskEnd::Finished(_) => Ok(()),
-        TaskEnd::Failed(error) => Err(error.clone()),
+        TaskEnd::Failed { error, .. } => Err(error.clone()),
         TaskEnd::Interrupted { question, .. } => Err(NodeError::Interrupted(question.clone())),
-        TaskEnd::Cancelled => Err(NodeError::failed("CancelledError", "")),
+        TaskEnd::Cancelled { .. } => Err(NodeError::failed("CancelledError", "")),
     }
 }
 
@@ -309,7 +329,7 @@ impl Drop for BesideGuard {
         if self.armed {
             // Aborted nodes were taken off the list before, and are not looked up here.
             let error = NodeError::failed("RuntimeError", "the node's task died");
-            self.core.end_beside(&self.task, TaskEnd::Failed(error));
+            self.core.end_beside(&self.task, TaskEnd::Failed { error, writes: vec![] });
         }
     }
 }

@@ -13,6 +13,7 @@ use super::commit::TaskEnd;
 use super::core::RunCore;
 use crate::checkpoint::PendingWrite;
 use crate::doors::{Doors, RawHandle, What};
+use crate::graph::NodeScope;
 use crate::profile::{CancelStyle, Durability, ExitDuties, Orphans};
 use crate::value::Shared;
 
@@ -20,6 +21,8 @@ use crate::value::Shared;
 pub(crate) struct RunningNode {
     pub node: Arc<str>,
     pub aborter: Arc<dyn RawHandle>,
+    /// There once the node has been entered.
+    pub scope: Option<Arc<NodeScope>>,
 }
 
 /// Finishes dropped runs. Ends when the last graph that uses it is gone.
@@ -53,6 +56,7 @@ impl RunCore {
             return;
         }
         if self.config.durability == Durability::Exit {
+            state.drop_used_answer();
             self.checkpoint_exit(state);
             for (task, writes) in by_task(&state.pending) {
                 self.submit_writes(state, &task, writes);
@@ -61,7 +65,8 @@ impl RunCore {
         // The flush comes first, so at exit durability no cancellation is recorded.
         for (id, running) in std::mem::take(&mut state.running) {
             running.aborter.abort();
-            self.commit(state, &id, TaskEnd::Cancelled);
+            let resumes = running.scope.map_or_else(Vec::new, |scope| scope.resume_records());
+            self.commit(state, &id, TaskEnd::Cancelled { resumes });
         }
         state.is_over = true;
     }

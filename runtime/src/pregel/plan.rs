@@ -9,10 +9,12 @@ use super::task::Task;
 use crate::checkpoint::{Checkpoint, id, reserved, task_id};
 use crate::graph::{Channels, GraphInner};
 
-/// The tasks of the next super-step, by task id, in node-name order.
+/// The tasks of the next super-step, by task id.
 ///
-/// `updated` limits the nodes that are looked at to those triggered by these channels; `None`
-/// looks at all. `step` is the checkpoint's step plus one.
+/// `updated` limits the nodes that are looked at to those triggered by these channels, and they come
+/// in the order of their names. `None` and an empty set look at all nodes, and they come in the order
+/// in which the graph declares them: so it shows in the snapshots of a thread. `step` is the
+/// checkpoint's step plus one.
 pub(crate) fn plan(
     graph: &GraphInner,
     checkpoint: &Checkpoint,
@@ -23,15 +25,16 @@ pub(crate) fn plan(
     if checkpoint.channel_versions.is_empty() {
         return IndexMap::new();
     }
-    let mut names: Vec<&Arc<str>> = graph
-        .nodes
-        .iter()
-        .filter(|(_, plan)| {
-            updated.is_none_or(|updated| plan.triggers.iter().any(|t| updated.contains(t)))
-        })
-        .map(|(name, _)| name)
-        .collect();
-    names.sort();
+    let names: Vec<&Arc<str>> = match updated.filter(|updated| !updated.is_empty()) {
+        None => graph.nodes.keys().collect(),
+        Some(updated) => {
+            let is_candidate =
+                |name: &&Arc<str>| graph.nodes[*name].triggers.iter().any(|t| updated.contains(t));
+            let mut names: Vec<_> = graph.nodes.keys().filter(is_candidate).collect();
+            names.sort();
+            names
+        }
+    };
     let checkpoint_id = id::uuid6_bytes(&checkpoint.id).unwrap_or_default();
     let mut input = None;
     names

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use indexmap::IndexMap;
 
 use super::apply::{Contribution, apply, from_input};
+use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{RunCore, RunState};
 use super::plan::plan;
 use super::{Command, RunError};
+use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
 };
@@ -84,13 +86,24 @@ impl RunCore {
             let branched = matches!(state.metadata.source, Source::Update | Source::Fork);
             if is_time_travel && !branched {
                 state.pending.retain(|write| &*write.channel != reserved::INTERRUPT);
+                // The fork is a state of its own in which nothing has just changed, but the run
+                // goes on from what had changed in the checkpoint that it forks.
+                let updated = state.updated.take();
                 self.checkpoint_step(state, Source::Fork);
+                state.updated = updated;
             }
             self.show_values(state);
             return Ok(());
         }
-        let Input::New(input) = input else {
-            return Err(RunError::EmptyInput { thread: self.config.thread.to_string() });
+        let input = match input {
+            Input::New(input) => input,
+            Input::Command(command) => command_value(&command).map_err(|error| {
+                let (channel, problem) = (reserved::START.to_owned(), error.to_string());
+                RunError::Saver(SaverError::Unstorable { channel, problem })
+            })?,
+            Input::Resume => {
+                return Err(RunError::EmptyInput { thread: self.config.thread.to_string() });
+            }
         };
         self.take_input(state, input)
     }
@@ -98,7 +111,13 @@ impl RunCore {
     /// A new turn discards what was unfinished: its triggers count as seen, and its pending writes
     /// are not used.
     fn take_input(self: &Arc<Self>, state: &mut RunState, input: Value) -> Result<(), RunError> {
-        let discarded = plan(&self.graph, &state.checkpoint, &state.channels, state.step, None);
+        let discarded = plan(
+            &self.graph,
+            &state.checkpoint,
+            &state.channels,
+            state.step,
+            state.updated.as_ref(),
+        );
         for task in discarded.values().filter(|task| !task.is_hidden()) {
             let (node, task) = (task.node.clone(), task.id.clone());
             self.observe(|| What::TaskDiscarded { node, task });
@@ -137,7 +156,6 @@ impl RunCore {
         }
         let null: Arc<str> = reserved::NULL_TASK.into();
         self.put_writes(state, &null, vec![(reserved::RESUME.into(), Arc::new(answer.clone()))]);
-        *state.answer.lock().unwrap() = Some(answer.clone());
         let writes: Vec<_> = state
             .pending
             .iter()
@@ -177,10 +195,6 @@ fn open_state(graph: &GraphInner, config: &RunConfig, saved: Option<CheckpointTu
         Some(tuple) => (tuple.checkpoint, tuple.metadata, tuple.writes),
         None => (empty_checkpoint(graph), empty_metadata(), vec![]),
     };
-    let answer = pending
-        .iter()
-        .find(|write| &*write.task == reserved::NULL_TASK && &*write.channel == reserved::RESUME)
-        .map(|write| (*write.value).clone());
     let step = metadata.step + 1;
     RunState {
         channels: graph.open_channels(&checkpoint),
@@ -202,7 +216,8 @@ fn open_state(graph: &GraphInner, config: &RunConfig, saved: Option<CheckpointTu
         puts: Default::default(),
         running: IndexMap::new(),
         ended: Vec::new(),
-        answer: Arc::new(Mutex::new(answer)),
+        answer: Arc::default(),
+        is_answer_settled: true,
         is_replaying: config.checkpoint.is_some(),
         is_over: false,
     }

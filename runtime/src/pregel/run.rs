@@ -102,6 +102,7 @@ impl RunCore {
         if state.step > state.stop {
             return Some(End::OutOfSteps);
         }
+        state.offer_answer();
         state.tasks = plan(
             &self.graph,
             &state.checkpoint,

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
+
 use super::RunError;
 use super::apply::{Contribution, apply};
 use super::plan::plan;
 use crate::checkpoint::saver::ListFilter;
-use crate::checkpoint::{CheckpointTuple, Metadata, ThreadKey, codec, reserved};
-use crate::graph::{CompiledGraph, State};
-use crate::value::Value;
+use crate::checkpoint::{CheckpointTuple, Metadata, PendingWrite, ThreadKey, codec, reserved};
+use crate::graph::{CompiledGraph, GraphInner, State};
+use crate::value::{self, Value};
 
 /// A thread at one checkpoint.
 #[derive(Debug, Clone)]
@@ -33,8 +35,15 @@ pub struct TaskSnapshot {
     pub error: Option<String>,
     /// Question and interrupt id of each interrupt that it raised.
     pub interrupts: Vec<(Value, String)>,
-    /// It has finished: its writes are stored beside the checkpoint.
-    pub is_finished: bool,
+    /// The state keys that it wrote, when its writes are stored beside the checkpoint: it has
+    /// finished. As in LangGraph, the recorded answer to an interrupt counts as a write too.
+    pub result: Option<Value>,
+}
+
+impl TaskSnapshot {
+    pub fn is_finished(&self) -> bool {
+        self.result.is_some()
+    }
 }
 
 impl CompiledGraph {
@@ -97,10 +106,7 @@ impl CompiledGraph {
                     .iter()
                     .filter_map(codec::read_interrupt)
                     .collect(),
-                is_finished: writes.iter().any(|write| {
-                    write.task == task.id
-                        && !matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT)
-                }),
+                result: result_of(graph, &task.id, &writes),
             })
             .collect();
         if apply_pending {
@@ -137,4 +143,27 @@ impl CompiledGraph {
             tasks: described,
         })
     }
+}
+
+/// What a task wrote to the state; `None` when nothing of it is stored but a failure or a question.
+/// Several writes to one key are listed under `$writes`, as LangGraph shows them.
+fn result_of(graph: &GraphInner, task: &Arc<str>, writes: &[PendingWrite]) -> Option<Value> {
+    let mut mine = writes
+        .iter()
+        .filter(|write| {
+            write.task == *task && !matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT)
+        })
+        .peekable();
+    mine.peek()?;
+    let mut keys: IndexMap<&Arc<str>, Vec<Value>> = IndexMap::new();
+    for write in mine.filter(|write| graph.is_state_key(&write.channel)) {
+        keys.entry(&write.channel).or_default().push((*write.value).clone());
+    }
+    Some(value::map(keys.into_iter().map(|(key, mut values)| {
+        let value = match values.len() {
+            1 => values.remove(0),
+            _ => value::map([("$writes", Value::Array(values))]),
+        };
+        (key.to_string(), value)
+    })))
 }
