@@ -5,8 +5,8 @@
 
 pub mod accounting;
 pub mod cli;
-//pub mod conformance;
-//pub mod declarative;
+pub mod conformance;
+pub mod declarative;
 pub mod graphs;
 pub mod outcome;
 pub mod property;

@@ -1,0 +1,124 @@
+//! Holds the runtime against traces of the real LangGraph.
+//!
+//! A case is a graph, a script of operations and the trace that LangGraph 1.2.9 left (see
+//! `conformance/README.md` in this crate). It is run as it was recorded, and everything that this
+//! runtime has a counterpart for is compared: effects, stream events, errors, states, histories and
+//! the stored rows. A case that needs something the runtime does not have is named with the reason
+//! ([`Verdict::NotYet`]); none is left out silently.
+//!
+//! Nothing here knows a clock, a file or a random number except through the doors it is given, so
+//! the same runner works on tokio and in a simulated world.
+
+mod case;
+mod compare;
+mod expected;
+mod observed;
+mod prepare;
+mod run;
+mod store;
+mod trace;
+
+use std::fmt;
+use std::path::Path;
+
+use durasim_runtime::{Doors, Profile};
+
+pub use case::{Case, Operation, RunOperation};
+pub use compare::Difference;
+pub use prepare::{Prepared, prepare};
+pub use store::{Rows, Store, StoreFactory, memory_store, sqlite_store};
+
+/// What became of one case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Pass,
+    /// Everything agrees except where the case itself says that what was recorded is no rule.
+    PassExcept {
+        reason: &'static str,
+        paths: Vec<String>,
+    },
+    /// The run left another trace than the recorded one.
+    Differs(Vec<Difference>),
+    /// The case could not be run to its end.
+    Broken(String),
+    /// The case needs what the runtime does not have; each reason once.
+    NotYet(Vec<String>),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Pass => f.write_str("pass"),
+            Verdict::PassExcept { reason, paths } => {
+                write!(f, "pass, except at {}: {reason}", paths.join(", "))
+            }
+            Verdict::NotYet(reasons) => write!(f, "not yet: {}", reasons.join("; ")),
+            Verdict::Broken(problem) => write!(f, "broken: {problem}"),
+            Verdict::Differs(differences) => {
+                write!(f, "differs at {} places", differences.len())?;
+                differences.iter().take(6).try_for_each(|d| write!(f, "\n    {d}"))
+            }
+        }
+    }
+}
+
+/// Runs one case on a fresh store of `factory` in LangGraph's own profile and judges what it left.
+pub async fn check(case: &Case, doors: &Doors, factory: &StoreFactory) -> Verdict {
+    let prepared = match prepare(case) {
+        Ok(prepared) => prepared,
+        Err(reasons) => return Verdict::NotYet(reasons),
+    };
+    let store = match factory(&case.name, doors).await {
+        Ok(store) => store,
+        Err(error) => return Verdict::Broken(format!("the store does not open: {error}")),
+    };
+    let options = Profile::Faithful.options();
+    let observed = match run::run(case, &prepared, doors, &store, options).await {
+        Ok(observed) => observed,
+        Err(problem) => return Verdict::Broken(problem),
+    };
+    let has_indexes = matches!(store.rows, Rows::Sqlite(_));
+    let expected = expected::reduce(&case.expected, &prepared, has_indexes);
+    let trace = trace::trace(&observed, &prepared);
+    let excuse = excuse(case, &store.rows);
+    let excused = if excuse.is_some() { case.memory_saver_differs_at.as_slice() } else { &[] };
+    let differences = compare::compare(&expected, &trace, excused);
+    match excuse {
+        _ if !differences.is_empty() => Verdict::Differs(differences),
+        Some(reason) => Verdict::PassExcept { reason, paths: excused.to_vec() },
+        None => Verdict::Pass,
+    }
+}
+
+/// Why the recorded values at a case's `memory_saver_differs_at` do not bind a store, if they do
+/// not.
+fn excuse(case: &Case, rows: &Rows) -> Option<&'static str> {
+    if case.memory_saver_differs_at.is_empty() {
+        return None;
+    }
+    match rows {
+        Rows::Saver => Some("LangGraph's memory saver left something else there, not recorded"),
+        Rows::Sqlite(_) => case
+            .spec
+            .description
+            .starts_with("ARTIFACT of 1.2.9")
+            .then_some("the case calls it an artifact of 1.2.9 that depends on timing"),
+    }
+}
+
+/// The cases of a folder, by file name.
+pub fn load_cases(folder: &Path) -> Result<Vec<Case>, String> {
+    let at = |problem: &dyn fmt::Display| format!("{}: {problem}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|e| at(&e))? {
+        files.push(entry.map_err(|e| at(&e))?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    let load = |file: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(file).map_err(|e| e.to_string());
+        let case = text.and_then(|text| Case::parse(&text));
+        case.map_err(|problem| format!("{}: {problem}", file.display()))
+    };
+    files.iter().map(load).collect()
+}

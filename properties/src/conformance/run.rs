@@ -1,0 +1,209 @@
+//! Runs the script of a case.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use durasim_runtime::checkpoint::saver::ListFilter;
+use durasim_runtime::pregel::{Command, Input, RunConfig, RunError};
+use durasim_runtime::value::from_json;
+use durasim_runtime::{CancelStyle, CompiledGraph, Doors, Durability, Options, Saver};
+use futures::StreamExt;
+use futures::future::{Either, select};
+
+use super::case::{Case, LookOperation, Operation, RunOperation};
+use super::observed::{Observed, ObservedOperation, ObservedThread};
+use super::prepare::{Prepared, mode};
+use super::store::{Store, WatchedSaver};
+use crate::declarative::{EffectSink, build};
+
+/// Runs a case to its end. The error says why it could not be run; an error of a run inside the
+/// case is part of what is observed.
+pub(super) async fn run(
+    case: &Case,
+    prepared: &Prepared,
+    doors: &Doors,
+    store: &Store,
+    options: Options,
+) -> Result<Observed, String> {
+    let effects: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink: EffectSink = {
+        let effects = effects.clone();
+        Arc::new(move |context, label| {
+            effects.lock().unwrap().push(format!("{}:{label}", context.node()));
+        })
+    };
+    let saver = WatchedSaver::new(store.saver.clone(), doors.clock.clone(), prepared.put_delay);
+    let graph = build(&case.name, &prepared.graph, sink).map_err(|e| e.to_string())?;
+    let graph = graph
+        .compile(Some(Arc::new(saver.clone())), doors, options)
+        .map_err(|error| format!("the graph does not compile: {error}"))?;
+    let script = Script { graph, saver, doors: doors.clone() };
+
+    let mut operations = Vec::new();
+    for operation in &prepared.operations {
+        let before = effects.lock().unwrap().len();
+        let mut observed = script.perform(operation).await?;
+        observed.name = operation.name();
+        observed.effects = effects.lock().unwrap()[before..].to_vec();
+        operations.push(observed);
+    }
+    let mut threads = Vec::new();
+    for thread in &prepared.threads {
+        threads.push(script.look_at(thread, store).await?);
+    }
+    let effects = effects.lock().unwrap().clone();
+    Ok(Observed { effects, operations, threads })
+}
+
+struct Script {
+    graph: CompiledGraph,
+    saver: WatchedSaver,
+    doors: Doors,
+}
+
+impl Script {
+    async fn perform(&self, operation: &Operation) -> Result<ObservedOperation, String> {
+        match operation {
+            Operation::Stream(run) => {
+                let input = match &run.input {
+                    serde_json::Value::Null => Input::Resume,
+                    input => Input::New(from_json(input.clone())),
+                };
+                self.stream(run, input).await
+            }
+            Operation::Resume(run) => {
+                let resume = run.value.clone().map(from_json);
+                self.stream(run, Input::Command(Command { resume })).await
+            }
+            Operation::GetState(look) => {
+                let checkpoint = self.checkpoint(&look.thread, &look.checkpoint).await?;
+                let state = self.graph.get_state(&look.thread, checkpoint.as_deref()).await;
+                Ok(match state {
+                    Ok(state) => ObservedOperation { state: Some(state), ..Default::default() },
+                    Err(error) => ObservedOperation { error: Some(error), ..Default::default() },
+                })
+            }
+            Operation::History(LookOperation { thread, .. }) => {
+                let history = self.graph.get_state_history(thread, ListFilter::default()).await;
+                Ok(match history {
+                    Ok(history) => {
+                        ObservedOperation { history: Some(history), ..Default::default() }
+                    }
+                    Err(error) => ObservedOperation { error: Some(error), ..Default::default() },
+                })
+            }
+            Operation::Sleep { ms } => {
+                self.doors.clock.sleep(Duration::from_millis(*ms)).await;
+                Ok(ObservedOperation::default())
+            }
+            Operation::Command(_) | Operation::UpdateState(_) => {
+                Err(format!("{} was not sorted out", operation.name()))
+            }
+        }
+    }
+
+    async fn stream(&self, run: &RunOperation, input: Input) -> Result<ObservedOperation, String> {
+        let config = self.config(run).await?;
+        let cut = run.cancel_at_ms.or(run.cancel_scope_at_ms).map(Duration::from_millis);
+        let never = || Box::pin(futures::future::pending()) as _;
+        let mut alarm = cut.map_or_else(never, |after| self.doors.clock.sleep(after));
+        let mut stream = self.graph.stream(input, config);
+
+        let mut observed = ObservedOperation::default();
+        let mut events = Vec::new();
+        loop {
+            let next = match select(stream.next(), &mut alarm).await {
+                Either::Left((next, _)) => next,
+                Either::Right(((), pull)) => {
+                    drop(pull);
+                    drop(stream);
+                    observed.is_cancelled = true;
+                    self.after_cancel(run).await;
+                    break;
+                }
+            };
+            match next {
+                None => break,
+                Some(Err(error)) => {
+                    observed.error = Some(error);
+                    break;
+                }
+                Some(Ok(chunk)) => events.push(chunk),
+            }
+            let closes = run.close_after.as_ref().is_some_and(|close| {
+                let received = events.iter().filter(|event| event.mode.name() == close.mode);
+                received.count() == close.count
+            });
+            if closes {
+                observed.is_closed = true;
+                observed.error = stream.close().await.err();
+                break;
+            }
+        }
+        observed.events = Some(events);
+        Ok(observed)
+    }
+
+    /// A cancelled task is awaited with its exit duties. A cancelled scope leaves at once, and the
+    /// script says how long it watches what goes on behind it.
+    async fn after_cancel(&self, run: &RunOperation) {
+        match run.then_wait_ms {
+            Some(ms) => self.doors.clock.sleep(Duration::from_millis(ms)).await,
+            None => self.saver.until_quiet().await,
+        }
+    }
+
+    async fn config(&self, run: &RunOperation) -> Result<RunConfig, String> {
+        let mut config = RunConfig::new(run.thread.as_str());
+        config.modes = run.modes.iter().filter_map(|name| mode(name)).collect();
+        config.durability = match run.durability.as_deref() {
+            Some("sync") => Durability::Sync,
+            Some("exit") => Durability::Exit,
+            _ => Durability::Async,
+        };
+        config.cancel = match run.cancel_scope_at_ms {
+            Some(_) => CancelStyle::Scope,
+            None if run.cancel_at_ms.is_some() => CancelStyle::Task,
+            None => CancelStyle::Close,
+        };
+        if let Some(limit) = run.recursion_limit {
+            config.recursion_limit = limit;
+        }
+        config.checkpoint =
+            self.checkpoint(&run.thread, &run.checkpoint).await?.map(|id| id.as_str().into());
+        Ok(config)
+    }
+
+    /// The id behind a label: `cN` is the N-th checkpoint of the thread's root, by id.
+    async fn checkpoint(
+        &self,
+        thread: &str,
+        label: &Option<String>,
+    ) -> Result<Option<String>, String> {
+        let Some(label) = label else { return Ok(None) };
+        let number = label.rsplit('.').next().and_then(|name| name.strip_prefix('c'));
+        let number: Option<usize> = number.and_then(|digits| digits.parse().ok());
+        let stored = self.saver.list(thread, Some(""), ListFilter::default()).await;
+        let stored = stored.map_err(|error| error.to_string())?;
+        let mut ids: Vec<_> = stored.iter().map(|tuple| tuple.checkpoint.id.to_string()).collect();
+        ids.sort();
+        let id = number.and_then(|number| ids.get(number));
+        match id {
+            Some(id) => Ok(Some(id.clone())),
+            None => Err(format!("there is no checkpoint {label} on thread {thread}")),
+        }
+    }
+
+    async fn look_at(&self, thread: &str, store: &Store) -> Result<ObservedThread, String> {
+        let text = |error: RunError| format!("thread {thread} cannot be read: {error}");
+        let last = self.graph.get_state(thread, None).await;
+        let mut history =
+            self.graph.get_state_history(thread, ListFilter::default()).await.map_err(text)?;
+        history.reverse();
+        let stored = self.saver.list(thread, None, ListFilter::default()).await;
+        let mut stored = stored.map_err(|error| text(error.into()))?;
+        stored.reverse();
+        let write_keys = store.write_keys(thread, &self.doors).await?;
+        Ok(ObservedThread { name: thread.to_owned(), last, history, stored, write_keys })
+    }
+}

@@ -1,0 +1,193 @@
+//! The store that a case runs on, and how its rows are read afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
+use durasim_runtime::checkpoint::sqlite::SqliteSaver;
+use durasim_runtime::checkpoint::{
+    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
+};
+use durasim_runtime::doors::Clock;
+use durasim_runtime::{Doors, Saver, Value};
+use futures::future::BoxFuture;
+
+/// A fresh store for one case.
+#[derive(Clone)]
+pub struct Store {
+    pub saver: Arc<dyn Saver>,
+    pub rows: Rows,
+}
+
+/// Where the rows of a store can be seen beside what its saver tells.
+#[derive(Debug, Clone)]
+pub enum Rows {
+    /// Nowhere: the index of a pending write stays hidden, its place among the others does not.
+    Saver,
+    /// In the database file with this path.
+    Sqlite(String),
+}
+
+/// Makes a fresh store for the case with this name.
+pub type StoreFactory =
+    dyn Fn(&str, &Doors) -> BoxFuture<'static, Result<Store, SaverError>> + Send + Sync;
+
+/// Keeps each case in memory.
+pub fn memory_store() -> Box<StoreFactory> {
+    Box::new(|_, doors| {
+        let saver: Arc<dyn Saver> = Arc::new(MemorySaver::new(doors));
+        Box::pin(async move { Ok(Store { saver, rows: Rows::Saver }) })
+    })
+}
+
+/// Keeps each case in an own SQLite file of `folder`, which must be empty of them.
+pub fn sqlite_store(folder: &str) -> Box<StoreFactory> {
+    let folder = folder.to_owned();
+    Box::new(move |case, doors| {
+        let path = format!("{folder}/{case}.sqlite");
+        let opening = SqliteSaver::open(&path, doors);
+        Box::pin(async move {
+            let saver: Arc<dyn Saver> = opening.await?;
+            Ok(Store { saver, rows: Rows::Sqlite(path) })
+        })
+    })
+}
+
+/// The key of one row of pending writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteKey {
+    pub namespace: String,
+    pub checkpoint: String,
+    pub task: String,
+    pub index: i64,
+    pub channel: String,
+}
+
+impl Store {
+    /// The keys of all pending writes of a thread, each checkpoint's in the order in which a saver
+    /// gives them back; `None` when they cannot be seen.
+    pub async fn write_keys(
+        &self,
+        thread: &str,
+        doors: &Doors,
+    ) -> Result<Option<Vec<WriteKey>>, String> {
+        let Rows::Sqlite(path) = &self.rows else { return Ok(None) };
+        let (path, thread, opener) = (path.clone(), thread.to_owned(), doors.opener.clone());
+        let read = move || -> rusqlite::Result<Vec<WriteKey>> {
+            let connection = opener.open(&path)?;
+            let mut select = connection.prepare(
+                "SELECT checkpoint_ns, checkpoint_id, task_id, idx, channel FROM writes \
+                 WHERE thread_id = ? ORDER BY checkpoint_ns, checkpoint_id, task_id, idx",
+            )?;
+            let rows = select.query_map([thread], |row| {
+                Ok(WriteKey {
+                    namespace: row.get(0)?,
+                    checkpoint: row.get(1)?,
+                    task: row.get(2)?,
+                    index: row.get(3)?,
+                    channel: row.get(4)?,
+                })
+            })?;
+            rows.collect()
+        };
+        let rows = doors.executor.blocking("conformance/rows", read).await;
+        let rows = rows.map_err(|error| error.to_string())?;
+        rows.map(Some).map_err(|error| error.to_string())
+    }
+}
+
+/// A saver whose puts may be slow, and of which one can tell whether anything is under way.
+#[derive(Clone)]
+pub(super) struct WatchedSaver {
+    inner: Arc<dyn Saver>,
+    clock: Arc<dyn Clock>,
+    put_delay: Duration,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl WatchedSaver {
+    pub fn new(inner: Arc<dyn Saver>, clock: Arc<dyn Clock>, put_delay: Duration) -> WatchedSaver {
+        WatchedSaver { inner, clock, put_delay, under_way: Arc::default() }
+    }
+
+    /// Waits until no call has been under way at several looks in a row. A dropped run does its
+    /// exit duties behind its owner's back; this is how their end shows.
+    pub async fn until_quiet(&self) {
+        let mut quiet = 0;
+        while quiet < 3 {
+            self.clock.sleep(Duration::from_millis(10)).await;
+            quiet = if self.under_way.load(Ordering::Relaxed) == 0 { quiet + 1 } else { 0 };
+        }
+    }
+
+    fn count<T: Send + 'static>(&self, delay: Duration, call: SaverResult<T>) -> SaverResult<T> {
+        let (clock, counted) = (self.clock.clone(), Counted::new(&self.under_way));
+        Box::pin(async move {
+            let _counted = counted;
+            if !delay.is_zero() {
+                clock.sleep(delay).await;
+            }
+            call.await
+        })
+    }
+}
+
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(counter: &Arc<AtomicUsize>) -> Counted {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Counted(counter.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Saver for WatchedSaver {
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
+        self.count(Duration::ZERO, self.inner.get_tuple(key, id))
+    }
+
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>> {
+        self.count(Duration::ZERO, self.inner.list(thread, namespace, filter))
+    }
+
+    fn put(
+        &self,
+        key: &ThreadKey,
+        parent: Option<&str>,
+        checkpoint: Checkpoint,
+        metadata: Metadata,
+        new_versions: ChannelVersions,
+    ) -> SaverResult<()> {
+        let put = self.inner.put(key, parent, checkpoint, metadata, new_versions);
+        self.count(self.put_delay, put)
+    }
+
+    fn put_writes(
+        &self,
+        key: &ThreadKey,
+        checkpoint: &str,
+        task: &str,
+        task_path: &str,
+        writes: Vec<(Arc<str>, Arc<Value>)>,
+    ) -> SaverResult<()> {
+        let put = self.inner.put_writes(key, checkpoint, task, task_path, writes);
+        self.count(Duration::ZERO, put)
+    }
+
+    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
+        self.count(Duration::ZERO, self.inner.delete_thread(thread))
+    }
+}

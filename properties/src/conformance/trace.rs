@@ -1,0 +1,288 @@
+//! From what was observed to the form in which traces are recorded: ids become labels.
+
+use std::collections::BTreeMap;
+
+use durasim_runtime::checkpoint::codec::{read_interrupt, read_send, read_set, unpack};
+use durasim_runtime::checkpoint::version::version_number;
+use durasim_runtime::checkpoint::{ChannelVersions, CheckpointTuple, reserved};
+use durasim_runtime::pregel::{RunError, StateSnapshot, TaskSnapshot};
+use durasim_runtime::value::to_json;
+use durasim_runtime::{NodeError, Value};
+use serde_json::{Map, Value as Json, json};
+
+use super::observed::{Observed, ObservedOperation, ObservedThread};
+use super::prepare::Prepared;
+use crate::declarative::{python_error_text, python_repr};
+
+pub(super) fn trace(observed: &Observed, prepared: &Prepared) -> Json {
+    let mut labels = Labels::new(&observed.threads);
+    let raised = prepared.graph.raised();
+    let operations: Vec<Json> =
+        observed.operations.iter().map(|o| labels.operation(o, &raised)).collect();
+    let threads = observed.threads.iter();
+    let threads: Map<String, Json> =
+        threads.map(|thread| (thread.name.clone(), labels.thread(thread, &raised))).collect();
+    json!({ "effects": observed.effects, "ops": operations, "threads": threads })
+}
+
+/// Labels for ids. Each kind is numbered in the order in which the recorded traces number it.
+struct Labels {
+    checkpoints: BTreeMap<String, String>,
+    tasks: BTreeMap<String, String>,
+    interrupts: BTreeMap<String, String>,
+}
+
+impl Labels {
+    fn new(threads: &[ObservedThread]) -> Labels {
+        let mut checkpoints = BTreeMap::new();
+        let mut tasks = BTreeMap::new();
+        let mut per_node: BTreeMap<String, usize> = BTreeMap::new();
+        for thread in threads {
+            let prefix =
+                if threads.len() > 1 { format!("{}.", thread.name) } else { String::new() };
+            for (number, state) in thread.history.iter().enumerate() {
+                let id = state.checkpoint.as_deref().unwrap_or_default().to_owned();
+                checkpoints.insert(id, format!("{prefix}c{number}"));
+                for task in &state.tasks {
+                    let known = per_node.entry(task.node.to_string()).or_default();
+                    tasks.entry(task.id.to_string()).or_insert_with(|| {
+                        *known += 1;
+                        format!("{}#{}", task.node, *known - 1)
+                    });
+                }
+            }
+        }
+        tasks.insert(reserved::NULL_TASK.to_owned(), "__null__".to_owned());
+        Labels { checkpoints, tasks, interrupts: BTreeMap::new() }
+    }
+
+    /// An id that was never stored has no number.
+    fn checkpoint(&self, id: Option<&str>) -> Json {
+        match id {
+            None => Json::Null,
+            Some(id) => self.checkpoints.get(id).map_or("unsaved", String::as_str).into(),
+        }
+    }
+
+    fn interrupt(&mut self, question: &Value, id: &str) -> Json {
+        let next = format!("i{}", self.interrupts.len());
+        let label = self.interrupts.entry(id.to_owned()).or_insert(next).clone();
+        json!({ "$interrupt": label, "value": self.value(question) })
+    }
+
+    fn value(&mut self, value: &Value) -> Json {
+        if let Some((question, id)) = read_interrupt(value) {
+            return self.interrupt(&question, &id);
+        }
+        if let Some((node, argument)) = read_send(value) {
+            return json!({ "$send": node, "arg": self.value(&argument) });
+        }
+        if let Some(members) = read_set(value) {
+            let mut members: Vec<Json> = members.iter().map(|m| self.value(m)).collect();
+            members.sort_by_key(Json::to_string);
+            return json!({ "$set": members });
+        }
+        if let Some(command) = command_text(value) {
+            return command.into();
+        }
+        match value {
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Map(entries) => {
+                let key = |key: &Value| key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                Json::Object(entries.iter().map(|(k, v)| (key(k), self.value(v))).collect())
+            }
+            plain => to_json(plain),
+        }
+    }
+
+    fn operation(&mut self, observed: &ObservedOperation, raised: &[&str]) -> Json {
+        let mut trace = json!({ "op": observed.name, "effects": observed.effects });
+        if let Some(events) = &observed.events {
+            let event = |event: &durasim_runtime::Chunk| json!({ "mode": event.mode.name(), "data": self.value(&event.data) });
+            trace["events"] = events.iter().map(event).collect();
+        }
+        if let Some(error) = &observed.error {
+            trace["error"] = error_of(error, raised);
+        }
+        if let Some(state) = &observed.state {
+            trace["state"] = self.state(state);
+        }
+        if let Some(history) = &observed.history {
+            trace["history"] = history.iter().map(|state| self.state(state)).collect();
+        }
+        if observed.is_closed {
+            trace["closed"] = true.into();
+        }
+        if observed.is_cancelled {
+            trace["cancelled"] = true.into();
+        }
+        trace
+    }
+
+    fn state(&mut self, state: &StateSnapshot) -> Json {
+        let metadata = state.metadata.as_ref();
+        json!({
+            "checkpoint": self.checkpoint(state.checkpoint.as_deref()),
+            "parent": self.checkpoint(state.parent.as_deref()),
+            "source": metadata.map(|metadata| metadata.source.name()),
+            "step": metadata.map(|metadata| metadata.step),
+            "values": self.value(&state.values.to_value()),
+            "next": names(&state.next),
+            "tasks": state.tasks.iter().map(|task| self.task(task)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn task(&mut self, task: &TaskSnapshot) -> Json {
+        let interrupts = task.interrupts.iter().map(|(question, id)| self.interrupt(question, id));
+        json!({
+            "name": &*task.node,
+            "error": task.error,
+            "interrupts": interrupts.collect::<Vec<_>>(),
+            "result": task.result.as_ref().map(|result| self.value(result)),
+        })
+    }
+
+    fn thread(&mut self, thread: &ObservedThread, raised: &[&str]) -> Json {
+        let checkpoints: Vec<Json> =
+            thread.stored.iter().map(|tuple| self.stored(tuple, thread)).collect();
+        let last = match &thread.last {
+            Ok(state) => self.state(state),
+            Err(error) => json!({ "error": error_of(error, raised) }),
+        };
+        json!({ "checkpoints": checkpoints, "final": last })
+    }
+
+    /// A checkpoint with its rows.
+    fn stored(&mut self, tuple: &CheckpointTuple, thread: &ObservedThread) -> Json {
+        let checkpoint = &tuple.checkpoint;
+        let state = thread.history.iter().find(|s| s.checkpoint.as_ref() == Some(&checkpoint.id));
+        let tasks: Vec<Json> =
+            state.map_or(vec![], |s| s.tasks.iter().map(|task| self.task(task)).collect());
+        let values = checkpoint.channel_values.iter();
+        let values: Map<String, Json> =
+            values.map(|(name, value)| (name.to_string(), self.value(value))).collect();
+        let seen = checkpoint.versions_seen.iter();
+        let seen: Map<String, Json> =
+            seen.map(|(node, seen)| (node.to_string(), versions(seen))).collect();
+        json!({
+            "id": self.checkpoint(Some(&checkpoint.id)),
+            "ns": &*tuple.key.namespace,
+            "parent": self.checkpoint(tuple.parent.as_deref()),
+            "source": tuple.metadata.source.name(),
+            "step": tuple.metadata.step,
+            "metadata_parents": tuple.metadata.parents,
+            "channel_values": values,
+            "channel_versions": versions(&checkpoint.channel_versions),
+            "versions_seen": seen,
+            "updated_channels": checkpoint.updated_channels.as_ref().map(|names| self::names(names)),
+            "next": state.map(|state| names(&state.next)),
+            "tasks": tasks,
+            "writes": self.writes(tuple, thread),
+        })
+    }
+
+    fn writes(&mut self, tuple: &CheckpointTuple, thread: &ObservedThread) -> Vec<Json> {
+        let checkpoint = &tuple.checkpoint.id;
+        let keys: Option<Vec<_>> = thread.write_keys.as_ref().map(|keys| {
+            let here = keys.iter().filter(|key| *key.checkpoint == **checkpoint);
+            here.filter(|key| *key.namespace == *tuple.key.namespace).collect()
+        });
+        let mut rows: Vec<Row> = Vec::new();
+        for (place, write) in tuple.writes.iter().enumerate() {
+            let key = keys.as_ref().map(|keys| keys[place]);
+            debug_assert!(
+                key.is_none_or(|key| *key.task == *write.task && *key.channel == *write.channel)
+            );
+            rows.push(Row {
+                task: self.tasks.get(&*write.task).map_or("__other__", String::as_str).to_owned(),
+                index: key.map(|key| key.index),
+                place: key.map_or(place as i64, |key| key.index),
+                channel: write.channel.to_string(),
+                value: self.value(&write.value),
+            });
+        }
+        ordered(rows).into_iter().map(Row::into_json).collect()
+    }
+}
+
+/// One pending write.
+struct Row {
+    task: String,
+    index: Option<i64>,
+    /// Orders the rows of one task: the index, or the place at which the saver gave the row.
+    place: i64,
+    channel: String,
+    value: Json,
+}
+
+impl Row {
+    fn into_json(self) -> Json {
+        let mut row = json!({ "task": self.task, "channel": self.channel, "value": self.value });
+        if let Some(index) = self.index {
+            row["idx"] = index.into();
+        }
+        row
+    }
+}
+
+/// Rows by task and place. Several edges out of one node come from a Python set there, so which of
+/// them has which place means nothing: the recorded traces give the places out by channel name.
+fn ordered(mut rows: Vec<Row>) -> Vec<Row> {
+    let is_edge =
+        |row: &Row| row.channel.starts_with("branch:to:") || row.channel.starts_with("join:");
+    let mut places: BTreeMap<String, Vec<(i64, Option<i64>)>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| is_edge(row)) {
+        places.entry(row.task.clone()).or_default().push((row.place, row.index));
+    }
+    places.values_mut().for_each(|places| places.sort());
+    rows.sort_by(|a, b| a.channel.cmp(&b.channel));
+    for row in rows.iter_mut().filter(|row| is_edge(row)) {
+        let free = places.get_mut(&row.task).expect("collected above");
+        (row.place, row.index) = free.remove(0);
+    }
+    rows.sort_by(|a, b| (&a.task, a.place).cmp(&(&b.task, b.place)));
+    rows
+}
+
+/// The class of a run's error. The message counts only where the graph itself made it: the
+/// runtime's own messages are its own.
+fn error_of(error: &RunError, raised: &[&str]) -> Json {
+    let mut trace = json!({ "class": error.class() });
+    if let RunError::Node { error: NodeError::Failed { kind, message }, .. } = error
+        && raised.contains(&kind.as_str())
+    {
+        trace["message"] = python_error_text(kind, message).into();
+    }
+    trace
+}
+
+/// Only the number: the tail is random.
+fn versions(versions: &ChannelVersions) -> Json {
+    let number = |version: &str| version_number(version) as u64;
+    Json::Object(versions.iter().map(|(k, v)| (k.to_string(), number(v).into())).collect())
+}
+
+fn names(names: &[std::sync::Arc<str>]) -> Json {
+    names.iter().map(|name| Json::from(&**name)).collect()
+}
+
+/// A command is recorded as the text that Python prints for it: what it carries, by name.
+fn command_text(value: &Value) -> Option<String> {
+    let Value::Ext(2, payload) = value else { return None };
+    let Value::Array(parts) = unpack(payload).ok()? else { return None };
+    let [module, class, Value::Map(arguments)] = parts.as_slice() else { return None };
+    if module.as_str() != Some("langgraph.types") || class.as_str() != Some("Command") {
+        return None;
+    }
+    let is_empty = |value: &Value| {
+        let zero = value.as_i64() == Some(0) || value.as_str() == Some("");
+        let none = value.is_nil() || value.as_bool() == Some(false);
+        let nothing = value.as_array().is_some_and(Vec::is_empty);
+        zero || none || nothing || value.as_map().is_some_and(Vec::is_empty)
+    };
+    let carried = arguments.iter().filter(|(_, value)| !is_empty(value));
+    let carried = carried.map(|(name, value)| {
+        format!("{}={}", name.as_str().unwrap_or_default(), python_repr(value))
+    });
+    Some(format!("Command({})", carried.collect::<Vec<_>>().join(", ")))
+}

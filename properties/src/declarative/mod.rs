@@ -1,0 +1,15 @@
+//! Graphs as data: channels, nodes made of a few actions, edges.
+//!
+//! The recorded cases of the conformance corpus describe their graphs this way, and so can a
+//! scenario file. What a node does to the outside goes through an [`EffectSink`], so that whoever
+//! runs the graph decides what an effect is: a line in a log, or a call into a simulated world.
+
+mod build;
+mod expression;
+mod program;
+mod python;
+mod spec;
+
+pub use build::{BuildError, EffectSink, build, unsupported};
+pub use python::{python_error_text, python_repr, python_str};
+pub use spec::{Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, ReducerSpec};

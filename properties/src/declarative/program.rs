@@ -1,0 +1,71 @@
+//! Running a node's actions.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use durasim_runtime::value::{from_json, to_json};
+use durasim_runtime::{NodeContext, NodeError, State, Update, Value};
+
+use super::EffectSink;
+use super::expression::Surroundings;
+use super::spec::Action;
+
+/// A node's actions, and how often it has raised. The count lives as long as the graph, over all
+/// runs: that is how a node fails once and then works.
+pub(super) struct Program {
+    pub node: String,
+    pub actions: Vec<Action>,
+    pub raised: AtomicU64,
+    pub sink: EffectSink,
+}
+
+impl Program {
+    pub async fn run(
+        self: Arc<Self>,
+        input: State,
+        context: NodeContext,
+    ) -> Result<Update, NodeError> {
+        let mut update = Update::new();
+        let mut answers: Vec<Value> = Vec::new();
+        let mut todo: VecDeque<&Action> = self.actions.iter().collect();
+        while let Some(action) = todo.pop_front() {
+            let around = Surroundings { node: &self.node, input: &input, answers: &answers };
+            match action {
+                Action::Sleep { ms } => context.sleep(Duration::from_millis(*ms)).await,
+                Action::Emit { value } => context.emit(to_json(&value.value(&around)?))?,
+                Action::Effect { label } => {
+                    context.effect(label, async { (self.sink)(&context, label) }).await;
+                }
+                Action::Write { values } => {
+                    for (key, value) in values {
+                        update = update.set_value(key, value.value(&around)?);
+                    }
+                }
+                Action::Interrupt { payload } => {
+                    let question = to_json(&payload.value(&around)?);
+                    answers.push(context.interrupt(question)?);
+                }
+                Action::Raise { error, message, times } => {
+                    let before = self.raised.load(Ordering::Relaxed);
+                    if times.is_none_or(|times| before < times) {
+                        self.raised.store(before + 1, Ordering::Relaxed);
+                        return Err(NodeError::failed(error.clone(), message));
+                    }
+                }
+                Action::If { channel, eq, then, otherwise } => {
+                    let value = input.value(channel).cloned().unwrap_or(Value::Nil);
+                    let chosen = if value == from_json(eq.clone()) { then } else { otherwise };
+                    for action in chosen.iter().rev() {
+                        todo.push_front(action);
+                    }
+                }
+                Action::Goto { .. } => {
+                    return Err(NodeError::failed("NotImplementedError", "goto"));
+                }
+            }
+        }
+        Ok(update)
+    }
+}
