@@ -13,7 +13,7 @@ pub mod property;
 pub mod registry;
 pub mod scenario;
 #[cfg(madsim)]
-pub mod tables {}
+pub mod tables;
 #[cfg(madsim)]
 pub mod world;
 

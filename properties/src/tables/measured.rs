@@ -1,0 +1,85 @@
+//! What the real stack did. Typed in by hand from the measurement's own tables; nothing here is
+//! computed, and nothing here may be changed to please the simulator.
+//!
+//! The stack: LangGraph 1.2.9 behind FastAPI 0.118.3, Starlette 0.48.0 and uvicorn 0.38.0 over real
+//! sockets, langgraph-checkpoint-sqlite 3.1.0 (and langgraph-checkpoint-postgres 3.1.1 on
+//! PostgreSQL 15, with the same cells), Python 3.11, Linux, 2 cores.
+//!
+//! Cells are separated by blanks; `-` is empty. Transcripts are in letters: p plan, c charge,
+//! n notify, f finish.
+
+use durasim_runtime::{Durability, StreamMode};
+
+use super::handlers::{Handler, HandlerTable, Sample, Then};
+use super::quantity::Quantity::{Checkpoints, Executed, Next, Problem, Stored};
+use super::streaming::{End, Streamed};
+use crate::scenario::{Leave, Shape};
+
+/// A durability as a caller gives it. `None` is a caller that gives none.
+type Given = Option<Durability>;
+
+const DEFAULT: Given = None;
+const SYNC: Given = Some(Durability::Sync);
+const ASYNC: Given = Some(Durability::Async);
+const EXIT: Given = Some(Durability::Exit);
+
+/// Six chunks of visible progress, seen to the end or left at the third. The measurement has one
+/// line for the three durabilities that store every step, because they gave the same.
+#[rustfmt::skip]
+pub(super) const STREAMING: &[Streamed] = &[
+    // UI, stored chunks, checkpoint rows, write rows, next
+    Streamed { graph: "monolithic", visible: StreamMode::Custom, given: &[DEFAULT, SYNC, ASYNC], end: End::Complete, cells: "6 6 3 10 -" },
+    Streamed { graph: "monolithic", visible: StreamMode::Custom, given: &[DEFAULT, SYNC, ASYNC], end: End::Cancel3, cells: "3 0 2 7 long_streaming_node" },
+    Streamed { graph: "monolithic", visible: StreamMode::Custom, given: &[EXIT], end: End::Complete, cells: "6 6 1 0 -" },
+    Streamed { graph: "monolithic", visible: StreamMode::Custom, given: &[EXIT], end: End::Cancel3, cells: "3 0 1 0 long_streaming_node" },
+    Streamed { graph: "stepwise", visible: StreamMode::Updates, given: &[DEFAULT, SYNC, ASYNC], end: End::Complete, cells: "6 6 8 35 -" },
+    Streamed { graph: "stepwise", visible: StreamMode::Updates, given: &[DEFAULT, SYNC, ASYNC], end: End::Cancel3, cells: "3 3 4 21 -" },
+    Streamed { graph: "stepwise", visible: StreamMode::Updates, given: &[EXIT], end: End::Complete, cells: "6 6 1 0 -" },
+    Streamed { graph: "stepwise", visible: StreamMode::Updates, given: &[EXIT], end: End::Cancel3, cells: "3 3 1 5 -" },
+];
+
+/// A node with an effect on either side of its question, answered. Effects before and after the
+/// question; checkpoint and write rows while it waits; the same rows when all is done.
+pub(super) const INTERRUPT: [(Given, &str); 4] = [
+    (DEFAULT, "2 1 3 6 4 10"),
+    (SYNC, "2 1 3 6 4 10"),
+    (ASYNC, "2 1 3 6 4 10"),
+    (EXIT, "2 1 1 1 2 1"),
+];
+
+/// The tables of handlers, each with its own samples.
+pub(super) const HANDLERS: &[HandlerTable] = &[HandlerTable {
+    name: "handlers",
+    title: "what a disconnect leaves behind, by shape of the handler",
+    about: "The booking graph (p plan, c charge, n notify, f finish) streams its updates over \
+            HTTP; the client leaves after the second chunk.\nLooked at 0.3 s and 4.3 s after \
+            that; from there the thread gets a message, or, in a trial of its own, is continued \
+            with None.\nexecuted: every effect of the thread. stored: the head's transcript. \
+            ckpts: checkpoint rows.",
+    samples: &[
+        Sample::After { ms: 300, shows: &[Executed, Stored, Next, Checkpoints] },
+        Sample::After { ms: 4300, shows: &[Executed, Stored, Next, Checkpoints] },
+        Sample::Then { next: Then::Message, shows: &[Executed, Stored] },
+        Sample::Then { next: Then::Continue, shows: &[Executed, Stored, Problem] },
+    ],
+    rows: SHAPES,
+}];
+
+#[rustfmt::skip]
+const SHAPES: &[Handler] = &[
+    // 0.3 s, 4.3 s: executed, stored, next, ckpts; a message: executed, transcript; None: executed, transcript, error
+    left_at_2(Shape::Inline, SYNC, &["pc pc notify 4", "pc pc notify 4", "pcpcnf pcpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Inline, ASYNC, &["pc pc notify 4", "pc pc notify 4", "pcpcnf pcpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Inline, EXIT, &["pc - - 0", "pc - - 0", "pcpcnf pcnf", "pc - EmptyInputError"]),
+];
+
+const fn left_at_2(shape: Shape, given: Given, cells: &'static [&'static str]) -> Handler {
+    Handler {
+        graph: "booking",
+        shape,
+        given,
+        modes: &[StreamMode::Updates],
+        leave: Leave::AfterChunk(2),
+        cells,
+    }
+}

@@ -1,0 +1,63 @@
+//! The simulated stack that the real one is compared with.
+
+use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
+
+use crate::outcome::Outcome;
+use crate::registry::Registry;
+use crate::scenario::{Client, Delays, Expect, Scenario, Shape, Step, Store, VERSION};
+use crate::world::{RunPlan, run};
+
+/// What all runs of all tables have in common.
+pub(super) struct Simulated<'a> {
+    pub registry: &'a Registry,
+    pub profile: Profile,
+    pub plan: RunPlan,
+}
+
+/// What the cases of a table differ in, besides what their client does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stack {
+    pub graph: &'static str,
+    pub shape: Shape,
+    pub cancel: CancelStyle,
+    /// `None` leaves it to the runtime.
+    pub given: Option<Durability>,
+    pub modes: &'static [StreamMode],
+}
+
+impl Simulated<'_> {
+    /// One client on one thread, with nothing else in the world.
+    pub fn play(&self, stack: Stack, script: Vec<Step>) -> Outcome {
+        let scenario = stack.scenario(self.profile, script);
+        run(self.registry, &scenario, self.plan)
+    }
+}
+
+impl Stack {
+    fn scenario(self, profile: Profile, script: Vec<Step>) -> Scenario {
+        let client = Client { name: "client".to_owned(), thread: "thread".to_owned(), script };
+        Scenario {
+            version: VERSION,
+            name: format!("table/{}/{}/{}", self.graph, self.shape.name(), name(self.given)),
+            about: String::new(),
+            graph: self.graph.to_owned(),
+            workers: 1,
+            store: Store::Sqlite,
+            durability: self.given.unwrap_or_default(),
+            stream_modes: self.modes.to_vec(),
+            shape: self.shape,
+            cancel: self.cancel,
+            profile,
+            delays: Delays::default(),
+            clients: vec![client],
+            faults: vec![],
+            expect: Expect::default(),
+            seed: 0,
+        }
+    }
+}
+
+/// How a table names a durability as it was given.
+pub(super) fn name(given: Option<Durability>) -> &'static str {
+    given.map_or("default", Durability::name)
+}
