@@ -1,6 +1,6 @@
 //! The tables measured on the real stack, recomputed in the simulator, cell beside cell.
 //!
-//! A simulator is worth as much as its likeness. What was measured stands in [`measured`], typed in
+//! A simulator is worth as much as its likeness. What was measured stands in `measured.rs`, typed in
 //! by hand; every simulated cell is read from outside the runtime: from what a reloaded page shows,
 //! from the stored rows, from the log of effects, from what the client saw. A cell that differs is
 //! a fact about the stack that the simulator does not have, whatever its tests say.
