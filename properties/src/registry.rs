@@ -103,7 +103,8 @@ pub type StartModel = Arc<dyn Fn(&durasim_sim::World) + Send + Sync>;
 pub struct Registry {
     pub(crate) graphs: BTreeMap<String, GraphEntry>,
     pub(crate) properties: Vec<Property>,
-    pub(crate) scenarios: Vec<Scenario>,
+    /// Each with whether a sweep varies it.
+    pub(crate) scenarios: Vec<(Scenario, bool)>,
     #[cfg(madsim)]
     pub(crate) models: Vec<StartModel>,
     pub(crate) program: Option<String>,
@@ -118,7 +119,7 @@ impl Registry {
     /// The graphs and scenarios of this repository.
     pub fn builtin() -> Registry {
         let registry = crate::graphs::register(Registry::new());
-        crate::scenario::builtin().into_iter().fold(registry, Registry::scenario)
+        crate::scenario::builtin().into_iter().fold(registry, Registry::sweep)
     }
 
     /// How commands that are printed for people start; `cargo run --` unless said otherwise.
@@ -163,9 +164,16 @@ impl Registry {
         self
     }
 
-    /// A scenario that can be named on the command line and is part of the default sweep.
+    /// A scenario that can be named on the command line and is part of the default sweep, as it
+    /// is.
     pub fn scenario(mut self, scenario: Scenario) -> Registry {
-        self.scenarios.push(scenario);
+        self.scenarios.push((scenario, false));
+        self
+    }
+
+    /// As [`Registry::scenario`]; the default sweep runs it in every durability, store and profile.
+    pub fn sweep(mut self, scenario: Scenario) -> Registry {
+        self.scenarios.push((scenario, true));
         self
     }
 
@@ -199,7 +207,7 @@ impl Registry {
     }
 
     pub fn find_scenario(&self, name: &str) -> Option<&Scenario> {
-        self.scenarios.iter().find(|scenario| scenario.name == name)
+        self.scenarios.iter().map(|(scenario, _)| scenario).find(|scenario| scenario.name == name)
     }
 
     pub(crate) fn program_name(&self) -> &str {

@@ -1,21 +1,96 @@
-//! temporary
+//! The command line of a simulation binary.
+//!
+//! Exit codes: 0 when nothing was found beyond what scenarios declare, 1 on a finding, 2 on bad
+//! arguments or files, said in one line that names the field.
+
+mod args;
+#[cfg(madsim)]
+mod determinism;
+#[cfg(not(madsim))]
+mod launch;
+#[cfg(madsim)]
+mod pool;
+#[cfg(madsim)]
+mod replay;
+#[cfg(madsim)]
+mod report;
+#[cfg(madsim)]
+mod select;
+#[cfg(madsim)]
+mod simulate;
+#[cfg(madsim)]
+mod tables;
+#[cfg(madsim)]
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
 use crate::registry::Registry;
-pub fn main(registry: Registry) {
-    #[cfg(madsim)]
-    {
-        let s = registry.scenarios[0].clone();
-        let o = crate::world::run(
-            &registry,
-            &s,
-            crate::world::RunPlan { seed: 1, ..Default::default() },
-        );
-        for e in &o.trace {
-            println!("{e}");
+use args::Cli;
+
+/// Bad arguments or files.
+const MISUSE: u8 = 2;
+/// Something was found.
+#[cfg(madsim)]
+const FOUND: u8 = 1;
+
+/// The whole of a simulation binary: reads the command line and does what it says.
+///
+/// Built without `--cfg madsim`, it builds itself again with it and starts that, so that a plain
+/// `cargo run` is the one command.
+pub fn main(registry: Registry) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return misuse(one_line(&error)),
+        Err(help) => {
+            let _ = help.print();
+            return ExitCode::SUCCESS;
         }
-        println!("{:?} {:?}", o.crash, o.leaked);
-        for p in &registry.properties {
-            println!("{} {:?}", p.name, p.check(&o));
-        }
+    };
+    run(registry, cli)
+}
+
+#[cfg(not(madsim))]
+fn run(_registry: Registry, _cli: Cli) -> ExitCode {
+    match launch::build_and_start() {
+        Ok(code) => code,
+        Err(problem) => misuse(problem),
     }
-    let _ = registry;
+}
+
+#[cfg(madsim)]
+fn run(registry: Registry, cli: Cli) -> ExitCode {
+    use args::Task;
+    let result = match cli.task.unwrap_or_default() {
+        Task::Simulate(args) => simulate::simulate(&registry, &args),
+        Task::Replay(args) => replay::replay(&registry, &args),
+        Task::Tables(args) => tables::tables(&registry, &args),
+        Task::CheckDeterminism(args) => determinism::check(&registry, &args),
+        Task::Worker => worker::work(&registry),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FOUND),
+        Err(problem) => misuse(problem),
+    }
+}
+
+fn misuse(problem: impl std::fmt::Display) -> ExitCode {
+    eprintln!("error: {problem}");
+    ExitCode::from(MISUSE)
+}
+
+/// clap's message without its usage and hints.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let mut line = first.trim_start_matches("error: ").to_owned();
+    // "the following required arguments were not provided:" names them on the next lines.
+    if line.ends_with(':') {
+        let named = text.lines().skip(1).take_while(|line| !line.is_empty());
+        line.extend(named.map(|name| format!(" {}", name.trim())));
+    }
+    line
 }

@@ -11,11 +11,6 @@ pub fn builtin() -> Vec<Scenario> {
     FILES.into_iter().map(read).collect()
 }
 
-/// The one with this name, if there is one.
-pub fn find_builtin(name: &str) -> Option<Scenario> {
-    builtin().into_iter().find(|scenario| scenario.name == name)
-}
-
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
         [$(($name, include_str!(concat!("../../scenarios/", $name, ".json")))),*]

@@ -47,7 +47,7 @@ pub fn from_json(text: &str, origin: &str) -> Result<Scenario, BadScenario> {
 }
 
 /// What the types cannot say.
-fn check(scenario: &Scenario) -> Result<(), String> {
+pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     let printable = |field: String, name: &str| match name {
         "" => Err(format!("{field}: is empty")),
         name if name.chars().any(char::is_control) => {

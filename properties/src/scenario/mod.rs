@@ -10,7 +10,10 @@ use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-pub use builtin::{builtin, find_builtin};
+use crate::registry::Registry;
+
+pub use builtin::builtin;
+pub(crate) use file::check;
 pub use file::{BadScenario, from_json, load};
 
 /// The version of the file format that this build reads and writes.
@@ -211,12 +214,13 @@ pub struct Expect {
 }
 
 impl Scenario {
-    /// The command line that replays one seed of it.
-    pub fn replay_command(&self, program: &str, seed: u64) -> String {
-        let mut command = format!("{program} replay --scenario {}", self.name);
-        if let Some(plain) = find_builtin(&self.name) {
-            let mut option = |name: &str, mine: &str, default: &str| {
-                if mine != default {
+    /// The command line that replays one seed of it. What differs from the registered scenario of
+    /// the same name is said by options.
+    pub fn replay_command(&self, registry: &Registry, seed: u64) -> String {
+        let mut command = format!("{} replay --scenario {}", registry.program_name(), self.name);
+        if let Some(plain) = registry.find_scenario(&self.name) {
+            let mut option = |name: &str, mine: &str, plain: &str| {
+                if mine != plain {
                     command.push_str(&format!(" --{name} {mine}"));
                 }
             };

@@ -12,7 +12,7 @@ use super::faults::strike;
 use super::server::Server;
 use super::store::StoreFaults;
 use crate::outcome::{Outcome, StoredThread};
-use crate::registry::Registry;
+use crate::registry::{GraphWorld, Registry};
 use crate::scenario::{Scenario, bounds};
 
 /// How long after the last client's last step the world is left alone before it is judged: longer
@@ -28,6 +28,21 @@ pub enum Sabotage {
     DropLoopPut { nth: u64 },
     /// The nth put of a loop checkpoint is stored a second time under another id.
     RepeatLoopPut { nth: u64 },
+}
+
+/// Compiles the scenario's graph in a world of its own and tells what is wrong with it.
+pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
+    let entry = registry.find_graph(&scenario.graph).ok_or("it is not registered")?.clone();
+    let options = scenario.profile.options();
+    let finished = durasim_sim::run(0, RunOptions::default(), move |world| {
+        Box::pin(async move {
+            let process = world.process("compiler", "compiler", |_| Box::pin(async {}));
+            let doors = super::doors::doors(&process);
+            let graph = (entry.build)(&GraphWorld::inside(process, EffectLog::new()));
+            graph.compile(None, &doors, options).map(drop).map_err(|error| error.to_string())
+        })
+    });
+    finished.value.map_err(|crash| crash.to_string())?
 }
 
 /// What to run besides the scenario itself.

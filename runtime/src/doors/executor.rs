@@ -99,6 +99,7 @@ impl Executor for TokioExecutor {
     }
 
     fn blocking_raw(&self, _actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        #[allow(deprecated)] // Only the simulator's tokio says so, and there this door is not used.
         let handle = tokio::task::spawn_blocking(call);
         Box::pin(async move {
             let _ = handle.await;

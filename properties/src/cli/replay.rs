@@ -1,0 +1,86 @@
+//! `replay`: one seed as a story.
+
+use comfy_table::{Table, presets::NOTHING};
+use serde_json::json;
+
+use super::args::ReplayArgs;
+use super::{select, worker};
+use crate::registry::Registry;
+use crate::scenario::Scenario;
+use crate::world::{RunPlan, run};
+
+/// True when the seed breaks nothing that must hold.
+pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
+    let scenario = select::one(registry, &args.choice)?;
+    let seed = args.seed.unwrap_or(scenario.seed);
+    let outcome = run(registry, &scenario, RunPlan { seed, ..RunPlan::default() });
+    let verdict = worker::judge(registry, &outcome, 0);
+    let ok = verdict.findings.is_empty();
+    if args.json {
+        for event in &outcome.trace {
+            println!("{}", serde_json::to_string(event).map_err(|error| error.to_string())?);
+        }
+        println!(
+            "{}",
+            json!({
+                "summary": "replay", "ok": ok, "scenario": scenario.name, "seed": seed,
+                "hash": format!("{:016x}", outcome.hash), "events": outcome.trace.len(),
+                "findings": verdict.findings, "demonstrated": verdict.demonstrated,
+            })
+        );
+        return Ok(ok);
+    }
+    println!("{}\n", knobs(&scenario, seed));
+    println!(
+        "{:>5} {:>11} {:<10} {:<8} {:<8} {:<8} {:<9} what happened",
+        "seq", "time", "process", "request", "run", "thread", "ckpt"
+    );
+    for event in &outcome.trace {
+        println!("{event}");
+    }
+    println!();
+    for thread in outcome.thread_names() {
+        let executed: Vec<_> = outcome.executed(thread).iter().map(|e| &*e.label).collect();
+        println!("{thread}: executed   [{}]", executed.join(", "));
+        println!("{thread}: transcript [{}]", outcome.transcript(thread).join(", "));
+    }
+    for (reason, count) in &verdict.explained {
+        println!("not on any edge: {count}, {reason}");
+    }
+    for violation in &verdict.demonstrated {
+        println!("shown, as declared: {} — {}", violation.property, violation.evidence);
+    }
+    for violation in &verdict.findings {
+        println!("BROKEN: {} — {}", violation.property, violation.evidence);
+    }
+    println!("trace hash {:016x}", outcome.hash);
+    println!("again: {}", scenario.replay_command(registry, seed));
+    Ok(ok)
+}
+
+/// The seed and every knob that the run was given.
+fn knobs(scenario: &Scenario, seed: u64) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    let delays = &scenario.delays;
+    let modes: Vec<&str> = scenario.stream_modes.iter().map(|mode| mode.name()).collect();
+    let range = |[low, high]: [u64; 2]| format!("{low}..{high} ms");
+    for (knob, value) in [
+        ("scenario", scenario.name.clone()),
+        ("seed", seed.to_string()),
+        ("graph", scenario.graph.clone()),
+        ("shape", scenario.shape.name().to_owned()),
+        ("store", scenario.store.name().to_owned()),
+        ("durability", scenario.durability.name().to_owned()),
+        ("stream modes", modes.join(", ")),
+        ("cancel style", scenario.cancel.name().to_owned()),
+        ("profile", scenario.profile.name().to_owned()),
+        ("put delay", range(delays.put_ms)),
+        ("put_writes delay", range(delays.put_writes_ms)),
+        ("network, one way", range(delays.network_ms)),
+        ("faults", scenario.faults.len().to_string()),
+    ] {
+        table.add_row([knob.to_owned(), value]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,149 @@
+//! The answers of a sweep as tables for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use comfy_table::{LineStyle, Table, TableStyle};
+
+use super::worker::Verdict;
+use crate::property::Violation;
+use crate::registry::Registry;
+use crate::scenario::Scenario;
+
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
+
+/// How many findings of a question are shown in full.
+const SHOWN: usize = 5;
+
+/// One question, asked in several variants.
+pub struct Question {
+    pub variants: Vec<Variant>,
+}
+
+/// One variant and what its seeds gave.
+pub struct Variant {
+    pub scenario: Scenario,
+    seeds: usize,
+    executed: usize,
+    recorded: usize,
+    explained: BTreeMap<String, usize>,
+    /// How many seeds broke a property, by name; demonstrations included.
+    broken: BTreeMap<String, usize>,
+    /// The first seed that broke each property that must hold.
+    findings: BTreeMap<String, (u64, Violation)>,
+}
+
+impl Question {
+    pub fn new(variants: Vec<Scenario>) -> Question {
+        let variant = |scenario| Variant {
+            scenario,
+            seeds: 0,
+            executed: 0,
+            recorded: 0,
+            explained: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            findings: BTreeMap::new(),
+        };
+        Question { variants: variants.into_iter().map(variant).collect() }
+    }
+}
+
+impl Variant {
+    pub fn take(&mut self, verdict: Verdict) {
+        self.seeds += 1;
+        self.executed += verdict.executed;
+        self.recorded += verdict.recorded;
+        for (reason, count) in verdict.explained {
+            *self.explained.entry(reason).or_default() += count;
+        }
+        let all = verdict.findings.iter().chain(&verdict.demonstrated);
+        for property in all.map(|violation| &violation.property).collect::<BTreeSet<_>>() {
+            *self.broken.entry(property.clone()).or_default() += 1;
+        }
+        for violation in verdict.findings {
+            let first = self.findings.entry(violation.property.clone());
+            let seed = verdict.seed;
+            // Verdicts come in any order; the smallest seed is the one to show.
+            let slot = first.or_insert_with(|| (seed, violation.clone()));
+            if seed < slot.0 {
+                *slot = (seed, violation);
+            }
+        }
+    }
+}
+
+/// One table per question, then its findings with the commands that replay them.
+pub fn print_questions(registry: &Registry, questions: &[Question]) {
+    for question in questions {
+        print_question(registry, question);
+    }
+}
+
+fn print_question(registry: &Registry, question: &Question) {
+    let Some(first) = question.variants.first().map(|variant| &variant.scenario) else { return };
+    println!("\n{} — {}", first.name, first.about);
+    let checked: Vec<&String> =
+        first.expect.hold.iter().chain(&first.expect.demonstrates).collect();
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    let fixed = ["durability", "profile", "seeds", "executed", "on edges", "explained rest"];
+    let header = fixed.iter().map(|name| name.to_string());
+    table.set_header(header.chain(checked.iter().map(|name| name.to_string())));
+    for group in grouped(&question.variants) {
+        let sum = |of: fn(&Variant) -> usize| group.iter().map(|v| of(v)).sum::<usize>();
+        let mut explained: BTreeMap<&str, usize> = BTreeMap::new();
+        for (reason, count) in group.iter().flat_map(|variant| &variant.explained) {
+            *explained.entry(reason).or_default() += count;
+        }
+        let explained = explained.iter().map(|(reason, count)| format!("{count} {reason}"));
+        let seeds = sum(|variant| variant.seeds);
+        let scenario = &group[0].scenario;
+        let mut row = vec![
+            scenario.durability.name().to_owned(),
+            scenario.profile.name().to_owned(),
+            seeds.to_string(),
+            sum(|variant| variant.executed).to_string(),
+            sum(|variant| variant.recorded).to_string(),
+            explained.collect::<Vec<_>>().join("\n"),
+        ];
+        for property in &checked {
+            let broken: usize = group.iter().filter_map(|v| v.broken.get(*property)).sum();
+            row.push(match (broken, first.expect.hold.contains(property)) {
+                (0, _) => "holds".to_owned(),
+                (broken, true) => format!("BROKEN in {broken}"),
+                (broken, false) => format!("shown in {broken}"),
+            });
+        }
+        table.add_row(row);
+    }
+    println!("{table}");
+    for property in &first.expect.demonstrates {
+        if question.variants.iter().all(|variant| !variant.broken.contains_key(property)) {
+            println!("Declared and never seen: no seed broke {property:?}.");
+        }
+    }
+    let findings = question.variants.iter().flat_map(|variant| {
+        variant.findings.values().map(|(seed, violation)| (&variant.scenario, *seed, violation))
+    });
+    let findings: Vec<_> = findings.collect();
+    for (scenario, seed, violation) in findings.iter().take(SHOWN) {
+        println!("\nFinding: {} on thread {}", violation.property, violation.thread);
+        println!("  {}", violation.evidence);
+        println!("  replay: {}", scenario.replay_command(registry, *seed));
+    }
+    if let Some(more) = findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        println!("\nand {more} more findings of this question; --json lists them all");
+    }
+}
+
+/// Variants that differ only in their store share a row.
+fn grouped(variants: &[Variant]) -> Vec<Vec<&Variant>> {
+    let key = |variant: &Variant| (variant.scenario.durability, variant.scenario.profile);
+    let mut groups: Vec<Vec<&Variant>> = Vec::new();
+    for variant in variants {
+        match groups.iter_mut().find(|group| key(group[0]) == key(variant)) {
+            Some(group) => group.push(variant),
+            None => groups.push(vec![variant]),
+        }
+    }
+    groups
+}

@@ -1,0 +1,114 @@
+//! From the command line to the scenarios that are to be run.
+
+use std::path::Path;
+
+use durasim_runtime::{Durability, Profile};
+
+use super::args::Choice;
+use crate::registry::Registry;
+use crate::scenario::{self, Scenario, Store};
+
+/// The one scenario that was named.
+pub fn one(registry: &Registry, choice: &Choice) -> Result<Scenario, String> {
+    let Some(named) = &choice.scenario else {
+        return Err(format!("--scenario: which one? {}", known(registry)));
+    };
+    let mut scenario = find(registry, named)?;
+    change(&mut scenario, choice);
+    check(registry, &scenario)?;
+    Ok(scenario)
+}
+
+/// What a sweep runs, by question: the named scenario as it is, or every registered one; those that
+/// are registered for sweeping in all durabilities, stores and profiles.
+pub fn sweep(registry: &Registry, choice: &Choice) -> Result<Vec<Vec<Scenario>>, String> {
+    if choice.scenario.is_some() {
+        return Ok(vec![vec![one(registry, choice)?]]);
+    }
+    if registry.scenarios.is_empty() {
+        return Err("no scenario is registered; name a file with --scenario".to_owned());
+    }
+    let mut questions = Vec::new();
+    for (scenario, varied) in &registry.scenarios {
+        let mut variants: Vec<Scenario> = Vec::new();
+        for mut variant in if *varied { vary(scenario) } else { vec![scenario.clone()] } {
+            change(&mut variant, choice);
+            // An option that replaces what was varied makes variants equal: one is enough.
+            if !variants.contains(&variant) {
+                check(registry, &variant)?;
+                variants.push(variant);
+            }
+        }
+        questions.push(variants);
+    }
+    Ok(questions)
+}
+
+fn vary(scenario: &Scenario) -> Vec<Scenario> {
+    let mut variants = Vec::new();
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        for profile in [Profile::Faithful, Profile::Safe] {
+            for store in [Store::Sqlite, Store::Memory] {
+                variants.push(Scenario { durability, profile, store, ..scenario.clone() });
+            }
+        }
+    }
+    variants
+}
+
+fn find(registry: &Registry, named: &str) -> Result<Scenario, String> {
+    if let Some(scenario) = registry.find_scenario(named) {
+        return Ok(scenario.clone());
+    }
+    let path = Path::new(named);
+    if path.exists() {
+        return scenario::load(path).map_err(|error| error.to_string());
+    }
+    Err(format!("--scenario: no scenario and no file is named {named:?}; {}", known(registry)))
+}
+
+fn known(registry: &Registry) -> String {
+    let names: Vec<&str> = registry.scenarios.iter().map(|(s, _)| s.name.as_str()).collect();
+    format!("there are {}", names.join(", "))
+}
+
+fn change(scenario: &mut Scenario, choice: &Choice) {
+    if let Some(shape) = choice.shape {
+        scenario.shape = shape.into();
+    }
+    if let Some(durability) = choice.durability {
+        scenario.durability = durability.into();
+    }
+    if let Some(store) = choice.store {
+        scenario.store = store.into();
+    }
+    if let Some(profile) = choice.profile {
+        scenario.profile = profile.into();
+    }
+}
+
+/// Everything that the scenario names is there, and its graph compiles.
+fn check(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
+    let name = &scenario.name;
+    scenario::check(scenario).map_err(|problem| format!("{name}: {problem}"))?;
+    if registry.find_graph(&scenario.graph).is_none() {
+        let known: Vec<&str> = registry.graphs.keys().map(String::as_str).collect();
+        let graph = &scenario.graph;
+        return Err(format!("{name}: graph: {graph:?} is not one of {}", known.join(", ")));
+    }
+    for (field, names) in
+        [("hold", &scenario.expect.hold), ("demonstrates", &scenario.expect.demonstrates)]
+    {
+        for property in names {
+            if registry.find_property(property).is_none() {
+                let known: Vec<&str> =
+                    registry.properties.iter().map(|known| known.name.as_str()).collect();
+                let known = known.join(", ");
+                return Err(format!("{name}: expect.{field}: {property:?} is not one of {known}"));
+            }
+        }
+    }
+    crate::world::try_compile(registry, scenario).map_err(|problem| {
+        format!("{name}: graph: {:?} does not compile: {problem}", scenario.graph)
+    })
+}

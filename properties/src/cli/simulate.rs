@@ -1,0 +1,120 @@
+//! `simulate`: many seeds, one table per question, a verdict.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::args::SimulateArgs;
+use super::report::{Question, print_questions};
+use super::worker::Job;
+use super::{pool, select};
+use crate::registry::Registry;
+
+/// Seeds per variant of the default sweep.
+const DEFAULT_SEEDS: u64 = 50;
+/// Seeds that a worker is handed at once.
+const BATCH: usize = 20;
+
+/// True when nothing was found beyond what the scenarios declare.
+pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String> {
+    if args.jobs == Some(0) {
+        return Err("--jobs: nobody would work".to_owned());
+    }
+    let seeds = args.seeds.clone().map_or(0..DEFAULT_SEEDS, |seeds| seeds.0);
+    let mut questions: Vec<Question> =
+        select::sweep(registry, &args.choice)?.into_iter().map(Question::new).collect();
+    // Job ids say which question and which variant an answer belongs to.
+    let mut places = Vec::new();
+    let mut jobs = Vec::new();
+    for (q, question) in questions.iter().enumerate() {
+        for (v, variant) in question.variants.iter().enumerate() {
+            for batch in seeds.clone().collect::<Vec<_>>().chunks(BATCH) {
+                let scenario = variant.scenario.clone();
+                jobs.push(Job { id: places.len(), scenario, seeds: batch.to_vec() });
+                places.push((q, v));
+            }
+        }
+    }
+    let total: usize = jobs.iter().map(|job| job.seeds.len()).sum();
+    let bar = progress(total as u64, args.json);
+    let started = now();
+    let mut findings = 0;
+    pool::run(&own_binary()?, workers(args.jobs), jobs, |verdict| {
+        let (q, v) = places[verdict.job];
+        bar.inc(1);
+        let variant = &mut questions[q].variants[v];
+        if !verdict.findings.is_empty() {
+            findings += 1;
+            bar.set_message(format!("{findings} findings"));
+        }
+        if args.json {
+            let scenario = &variant.scenario;
+            println!(
+                "{}",
+                json!({
+                    "scenario": scenario.name,
+                    "durability": scenario.durability,
+                    "store": scenario.store,
+                    "profile": scenario.profile,
+                    "shape": scenario.shape,
+                    "seed": verdict.seed,
+                    "hash": format!("{:016x}", verdict.hash),
+                    "executed": verdict.executed,
+                    "recorded": verdict.recorded,
+                    "explained": verdict.explained,
+                    "findings": verdict.findings,
+                    "demonstrated": verdict.demonstrated,
+                })
+            );
+        }
+        variant.take(verdict);
+    })?;
+    bar.finish_and_clear();
+    let seconds = started.elapsed().as_secs_f64();
+    let ok = findings == 0;
+    let rate = total as f64 / seconds.max(1e-9);
+    if args.json {
+        let rate = (rate * 10.0).round() / 10.0;
+        println!(
+            "{}",
+            json!({
+                "summary": "simulate", "ok": ok, "seeds": total, "findings": findings,
+                "seeds_per_second": rate,
+            })
+        );
+    } else {
+        print_questions(registry, &questions);
+        println!("{total} seeds in {seconds:.1} s, {rate:.0} a second.");
+        match ok {
+            true => println!("Nothing was found beyond what the scenarios declare."),
+            false => println!("{findings} seeds broke a property that must hold."),
+        }
+    }
+    Ok(ok)
+}
+
+pub(super) fn own_binary() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))
+}
+
+fn workers(jobs: Option<u32>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    jobs.map_or_else(cores, |jobs| jobs as usize)
+}
+
+pub(super) fn progress(total: u64, hidden: bool) -> ProgressBar {
+    if hidden {
+        return ProgressBar::hidden();
+    }
+    let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left  {msg}";
+    let style = ProgressStyle::with_template(style).expect("a valid template");
+    ProgressBar::new(total).with_style(style)
+}
+
+/// Real time, for telling people how long it took. Never part of a result.
+#[allow(clippy::disallowed_methods)]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}

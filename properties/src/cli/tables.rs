@@ -1,0 +1,31 @@
+//! `tables`: what was measured on the real stack, recomputed.
+
+use serde_json::json;
+
+use super::args::TablesArgs;
+use crate::registry::Registry;
+use crate::tables;
+
+/// True when every cell agrees.
+pub fn tables(registry: &Registry, args: &TablesArgs) -> Result<bool, String> {
+    let tables = tables::all(registry, args.seed);
+    let cells: usize = tables.iter().flat_map(|t| &t.rows).map(|row| row.cells.len()).sum();
+    let differing: usize = tables.iter().map(tables::Table::differing).sum();
+    let ok = differing == 0;
+    if args.json {
+        for table in &tables {
+            println!("{}", serde_json::to_string(table).map_err(|error| error.to_string())?);
+        }
+        println!(
+            "{}",
+            json!({ "summary": "tables", "ok": ok, "cells": cells, "differing": differing })
+        );
+    } else {
+        tables.iter().for_each(|table| println!("{}\n", table.render()));
+        match differing {
+            0 => println!("All {cells} cells agree with the measurement."),
+            _ => println!("{differing} of {cells} cells differ from the measurement."),
+        }
+    }
+    Ok(ok)
+}
