@@ -8,6 +8,7 @@ pub mod cli;
 pub mod conformance;
 pub mod declarative;
 pub mod graphs;
+pub mod model;
 pub mod outcome;
 pub mod property;
 pub mod registry;
@@ -18,6 +19,7 @@ pub mod tables;
 pub mod world;
 
 pub use cli::main;
+pub use model::Call;
 pub use outcome::{Glimpse, Outcome, Sight, StoredThread};
 pub use property::{Property, Violation};
 pub use registry::{GraphWorld, Registry};
@@ -30,5 +32,5 @@ pub mod prelude {
     pub use durasim_runtime::{END, NodeContext, NodeError, START, State, StateGraph, Update};
     pub use durasim_sim::{Event, Labels};
 
-    pub use crate::{GraphWorld, Outcome, Property, Registry, Scenario, Violation};
+    pub use crate::{Call, GraphWorld, Outcome, Property, Registry, Scenario, Violation};
 }

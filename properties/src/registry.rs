@@ -1,11 +1,14 @@
 //! What a simulation binary knows: graphs, properties, models, scenarios, all by name.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use durasim_models::{Effect, EffectLog};
 use durasim_runtime::{NodeContext, StateGraph};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::model::{Call, Model};
 use crate::property::Property;
 use crate::scenario::Scenario;
 
@@ -69,6 +72,28 @@ impl GraphWorld {
         let _ = &self.log;
     }
 
+    /// Sends one line to a party at `authority` (`host:port`) and reads the line it answers. Fails
+    /// when there is no answer: whether the party has acted is then unknown.
+    pub async fn ask(
+        &self,
+        context: &NodeContext,
+        authority: &str,
+        line: &str,
+    ) -> std::io::Result<String> {
+        let call = async {
+            let mut stream = context.doors().connector.connect(authority).await?;
+            stream.write_all(format!("{line}\n").as_bytes()).await?;
+            let mut answer = String::new();
+            while !answer.ends_with('\n') {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).await?;
+                answer.push(char::from(byte[0]));
+            }
+            Ok(answer.trim_end().to_owned())
+        };
+        context.effect(authority, call).await
+    }
+
     /// The simulated process that the graph runs in.
     #[cfg(madsim)]
     pub fn process(&self) -> Option<&durasim_sim::Process> {
@@ -94,10 +119,6 @@ impl GraphEntry {
     }
 }
 
-/// A party of the user's own, started in every world before the servers.
-#[cfg(madsim)]
-pub type StartModel = Arc<dyn Fn(&durasim_sim::World) + Send + Sync>;
-
 /// Everything that a simulation binary can name.
 #[derive(Clone, Default)]
 pub struct Registry {
@@ -105,8 +126,7 @@ pub struct Registry {
     pub(crate) properties: Vec<Property>,
     /// Each with whether a sweep varies it.
     pub(crate) scenarios: Vec<(Scenario, bool)>,
-    #[cfg(madsim)]
-    pub(crate) models: Vec<StartModel>,
+    pub(crate) models: Vec<Model>,
     pub(crate) program: Option<String>,
 }
 
@@ -188,13 +208,14 @@ impl Registry {
         }
     }
 
-    /// A party of the user's own: called in every fresh world, before the servers start.
-    #[cfg(madsim)]
-    pub fn model(
-        mut self,
-        start: impl Fn(&durasim_sim::World) + Send + Sync + 'static,
-    ) -> Registry {
-        self.models.push(Arc::new(start));
+    /// A party of the user's own: a process of that name that listens on `port`, in every world.
+    /// `answer` is run once per call made to it.
+    pub fn model<F, Fut>(mut self, name: &str, port: u16, answer: F) -> Registry
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.models.push(Model::new(name, port, answer));
         self
     }
 

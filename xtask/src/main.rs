@@ -1,1 +1,69 @@
-fn main() {}
+//! The command line of this repository: `cargo xtask <command>`.
+//!
+//! What runs in the simulated world is done by the simulation binary (`durasim`, in `properties`),
+//! which is built here with `--cfg madsim` and handed its arguments as they are.
+
+mod ci;
+mod simulator;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Simulate, replay and test.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run scenarios over many seeds and judge every run
+    #[command(disable_help_flag = true)]
+    Simulate(Passed),
+    /// Print the interleaving of one seed, one event a line
+    #[command(disable_help_flag = true)]
+    Replay(Passed),
+    /// Recompute the tables measured on the real stack; differing cells are marked
+    #[command(disable_help_flag = true)]
+    Tables(Passed),
+    /// Run each seed in two processes and compare the whole traces; `--debug-vs-release` takes the
+    /// two processes from two builds
+    #[command(disable_help_flag = true)]
+    CheckDeterminism(Passed),
+    /// Everything that CI checks
+    Test(TestArgs),
+}
+
+/// Arguments for the simulation binary.
+#[derive(Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+#[derive(Args)]
+struct TestArgs {
+    /// One check only
+    #[arg(long)]
+    only: Option<ci::Check>,
+    /// One JSON object a check, the last a summary
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Simulate(passed) => simulator::start("simulate", passed.args),
+        Task::Replay(passed) => simulator::start("replay", passed.args),
+        Task::Tables(passed) => simulator::start("tables", passed.args),
+        Task::CheckDeterminism(passed) => simulator::check_determinism(passed.args),
+        Task::Test(args) => ci::test(args.only, args.json),
+    };
+    done.unwrap_or_else(|problem| {
+        eprintln!("error: {problem}");
+        ExitCode::from(2)
+    })
+}

@@ -70,7 +70,7 @@ pub fn run(registry: &Registry, scenario: &Scenario, plan: RunPlan) -> Outcome {
             Box::pin(async move {
                 let (least, most) = bounds(scenario.delays.network_ms);
                 world.net().set_default_link(LinkSpec::between(least, most));
-                models.iter().for_each(|start| start(&world));
+                models.iter().for_each(|model| model.start(&world));
                 let faults = StoreFaults::new(&world, &scenario, plan.sabotage);
                 let server = Server::start(&world, &scenario, &entry, &log, faults);
                 // Booted before anybody comes, so that "refused" means that it went down.

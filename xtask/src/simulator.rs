@@ -1,0 +1,101 @@
+//! Building and starting the simulation binary.
+//!
+//! The simulator's cfg reaches the dependencies, so only rustc's flags can set it. It is added to
+//! the user's own flags, and the result lives in `target/sim`, so that plain and simulated builds
+//! do not evict each other.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
+const SEPARATOR: &str = "\u{1f}";
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// Where plain builds go.
+pub fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => root().join(target),
+        None => root().join("target"),
+    }
+}
+
+/// A cargo command whose build is for the simulator.
+pub fn cargo(args: &[&str]) -> Command {
+    let mut command = plain_cargo(args);
+    command.arg("--target-dir").arg(target().join("sim")).env("CARGO_ENCODED_RUSTFLAGS", flags());
+    command
+}
+
+/// A cargo command in the workspace.
+pub fn plain_cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    // What `cargo run` set for this process would make every inner build look different.
+    for (key, _) in std::env::vars_os() {
+        let text = key.to_string_lossy();
+        let ours = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_TARGET_DIR"];
+        if text.starts_with("CARGO_PKG_") || ours.contains(&&*text) {
+            command.env_remove(&key);
+        }
+    }
+    if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
+        command.env("CARGO_TARGET_DIR", root().join(target));
+    }
+    command
+}
+
+/// Builds `durasim` in the given profile (`dev` or `release`) and gives its path.
+pub fn build(profile: &str) -> Result<PathBuf, String> {
+    let mut build = cargo(&["build", "--package", "durasim-properties", "--bin", "durasim"]);
+    build.args(["--profile", profile]);
+    let folder = target().join("sim").join(if profile == "dev" { "debug" } else { profile });
+    let binary = folder.join(format!("durasim{}", std::env::consts::EXE_SUFFIX));
+    if binary.exists() {
+        build.arg("--quiet");
+    } else {
+        eprintln!("Building the simulator; the first time takes a few minutes.");
+    }
+    match build.status() {
+        Ok(status) if status.success() => Ok(binary),
+        Ok(_) => Err("the build for the simulator failed".to_owned()),
+        Err(error) => Err(format!("cargo: {error}")),
+    }
+}
+
+/// Starts the release build with a command and its arguments; its exit code is ours.
+pub fn start(command: &str, args: Vec<String>) -> Result<ExitCode, String> {
+    run(&build("release")?, command, &args)
+}
+
+/// As [`start`], with one option more: `--debug-vs-release` compares against a debug build.
+pub fn check_determinism(mut args: Vec<String>) -> Result<ExitCode, String> {
+    let option = args.iter().position(|arg| arg == "--debug-vs-release");
+    if let Some(option) = option {
+        args.remove(option);
+        let debug = build("dev")?;
+        args.extend(["--against".to_owned(), debug.display().to_string()]);
+    }
+    start("check-determinism", args)
+}
+
+fn run(binary: &Path, command: &str, args: &[impl AsRef<OsStr>]) -> Result<ExitCode, String> {
+    let status = Command::new(binary).arg(command).args(args).status();
+    let status = status.map_err(|error| format!("{}: {error}", binary.display()))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
+}
+
+/// The user's own flags and the simulator's.
+fn flags() -> String {
+    let user = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_else(|_| {
+        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+        flags.split_whitespace().collect::<Vec<_>>().join(SEPARATOR)
+    });
+    let own = ["--cfg", "madsim"].join(SEPARATOR);
+    if user.is_empty() { own } else { [user, own].join(SEPARATOR) }
+}
