@@ -48,6 +48,7 @@ impl Call {
 
 /// A registered model: where it listens and what it does.
 #[derive(Clone)]
+#[cfg_attr(not(madsim), expect(dead_code, reason = "a plain build starts no world"))]
 pub(crate) struct Model {
     pub name: String,
     pub port: u16,

@@ -30,7 +30,7 @@ pub(super) fn read(
     stored: &StoredThread,
     violations: &mut Vec<String>,
 ) -> Vec<Edge> {
-    let mut edges = Vec::new();
+    let mut edges: Vec<Edge> = Vec::new();
     for checkpoint in stored.checkpoints.iter().filter(|c| c.namespace.is_empty()) {
         let parent = checkpoint.parent.as_deref().and_then(|id| stored.find(id));
         let lost_parent = checkpoint.parent.is_some() && parent.is_none();
@@ -51,6 +51,20 @@ pub(super) fn read(
             Some(parent) if !spans => step(outcome, parent, checkpoint, violations),
             _ => span(outcome, last_known(stored, checkpoint, parent), checkpoint),
         };
+        // Runs fork a thread, but no run takes the same step twice.
+        let same_step = |edge: &&Edge| {
+            edge.request.is_some()
+                && edge.request == checkpoint.request
+                && edge.parent == checkpoint.parent
+        };
+        if let Some(twin) = edges.iter().find(same_step) {
+            violations.push(format!(
+                "checkpoints {} and {} record the same step of request {}",
+                twin.checkpoint,
+                checkpoint.id,
+                checkpoint.request.as_deref().unwrap_or_default(),
+            ));
+        }
         edges.push(Edge {
             parent: checkpoint.parent.clone(),
             checkpoint: checkpoint.id.clone(),
@@ -130,11 +144,18 @@ fn ran<'a>(
     checkpoint: &'a StoredCheckpoint,
 ) -> Vec<&'a String> {
     let before = |node: &String| from.and_then(|from| from.versions_seen.get(node));
+    let moved = |node: &String| before(node) != checkpoint.versions_seen.get(node);
+    // An input that came within the span has marked what was unfinished as seen: with the versions
+    // that the triggers had before it.
+    let has_input = moved(&"__start__".to_owned());
+    let discarded = |seen: &BTreeMap<String, String>| {
+        has_input && from.is_some_and(|from| seen.iter().all(|(k, v)| from.versions.get(k) == Some(v)))
+    };
     checkpoint
         .versions_seen
         .iter()
         .filter(|(node, _)| !node.starts_with("__") && outcome.graph.has_effect(node))
-        .filter(|(node, seen)| before(node) != Some(seen))
+        .filter(|(node, seen)| moved(node) && !discarded(seen))
         .map(|(node, _)| node)
         .collect()
 }

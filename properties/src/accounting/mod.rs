@@ -31,7 +31,7 @@ pub fn account(outcome: &Outcome, thread: &str) -> Account {
     let stored = outcome.threads.get(thread).cloned().unwrap_or_default();
     let edges = edges::read(outcome, &stored, &mut account.violations);
     let executed = outcome.executed(thread);
-    let unrecorded = matching::pair(&edges, &executed, &mut account.violations);
+    let unrecorded = matching::pair(&edges, &stored, &executed, &mut account.violations);
     account.recorded = executed.len() - unrecorded.len();
     for effect in unrecorded {
         match explain::explain(outcome, &stored, effect) {

@@ -56,6 +56,14 @@ pub struct Choice {
     pub profile: Option<ProfileArg>,
 }
 
+impl Choice {
+    /// How a scenario that this choice led to is named on a command line.
+    #[cfg(madsim)]
+    pub fn name_of<'a>(&'a self, scenario: &'a crate::scenario::Scenario) -> &'a str {
+        self.scenario.as_deref().unwrap_or(&scenario.name)
+    }
+}
+
 #[derive(Args, Default)]
 pub struct SimulateArgs {
     #[command(flatten)]

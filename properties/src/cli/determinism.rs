@@ -54,13 +54,15 @@ pub fn check(registry: &Registry, args: &DeterminismArgs) -> Result<bool, String
     let ok = differing.is_empty();
     let rate = 2.0 * total as f64 / started.elapsed().as_secs_f64().max(1e-9);
     for job in differing.iter().take(if args.json { usize::MAX } else { SHOWN }) {
-        let difference = first_difference(registry, &first, &second, job)?;
         let seed = job.seeds[0];
+        let named = args.choice.name_of(&job.scenario);
+        let command = job.scenario.replay_command(registry, named, seed);
+        let difference = first_difference(&command, &first, &second)?;
         if args.json {
             let name = &job.scenario.name;
             println!("{}", json!({ "scenario": name, "seed": seed, "difference": difference }));
         } else {
-            println!("{}", job.scenario.replay_command(registry, seed));
+            println!("{command}");
             println!("{difference}\n");
         }
     }
@@ -97,14 +99,8 @@ fn hashes(
 }
 
 /// Both whole traces from fresh processes, compared line by line.
-fn first_difference(
-    registry: &Registry,
-    first: &Path,
-    second: &Path,
-    job: &Job,
-) -> Result<String, String> {
+fn first_difference(command: &str, first: &Path, second: &Path) -> Result<String, String> {
     let trace = |binary: &Path| -> Result<Vec<String>, String> {
-        let command = job.scenario.replay_command(registry, job.seeds[0]);
         let from = command.find("replay").unwrap_or_default();
         let output = Command::new(binary).args(command[from..].split(' ')).arg("--json").output();
         let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;

@@ -54,7 +54,7 @@ pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
         println!("BROKEN: {} — {}", violation.property, violation.evidence);
     }
     println!("trace hash {:016x}", outcome.hash);
-    println!("again: {}", scenario.replay_command(registry, seed));
+    println!("again: {}", scenario.replay_command(registry, args.choice.name_of(&scenario), seed));
     Ok(ok)
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::{LineStyle, Table, TableStyle};
 
+use super::args::Choice;
 use super::worker::Verdict;
 use crate::property::Violation;
 use crate::registry::Registry;
@@ -72,13 +73,13 @@ impl Variant {
 }
 
 /// One table per question, then its findings with the commands that replay them.
-pub fn print_questions(registry: &Registry, questions: &[Question]) {
+pub fn print_questions(registry: &Registry, choice: &Choice, questions: &[Question]) {
     for question in questions {
-        print_question(registry, question);
+        print_question(registry, choice, question);
     }
 }
 
-fn print_question(registry: &Registry, question: &Question) {
+fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
     let Some(first) = question.variants.first().map(|variant| &variant.scenario) else { return };
     println!("\n{} — {}", first.name, first.about);
     let checked: Vec<&String> =
@@ -128,7 +129,8 @@ fn print_question(registry: &Registry, question: &Question) {
     for (scenario, seed, violation) in findings.iter().take(SHOWN) {
         println!("\nFinding: {} on thread {}", violation.property, violation.thread);
         println!("  {}", violation.evidence);
-        println!("  replay: {}", scenario.replay_command(registry, *seed));
+        let command = scenario.replay_command(registry, choice.name_of(scenario), *seed);
+        println!("  replay: {command}");
     }
     if let Some(more) = findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         println!("\nand {more} more findings of this question; --json lists them all");

@@ -85,7 +85,7 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
             })
         );
     } else {
-        print_questions(registry, &questions);
+        print_questions(registry, &args.choice, &questions);
         println!("{total} seeds in {seconds:.1} s, {rate:.0} a second.");
         match ok {
             true => println!("Nothing was found beyond what the scenarios declare."),

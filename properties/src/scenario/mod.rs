@@ -13,6 +13,7 @@ use serde_json::{Map, Value as Json};
 use crate::registry::Registry;
 
 pub use builtin::builtin;
+#[cfg(madsim)]
 pub(crate) use file::check;
 pub use file::{BadScenario, from_json, load};
 
@@ -214,11 +215,12 @@ pub struct Expect {
 }
 
 impl Scenario {
-    /// The command line that replays one seed of it. What differs from the registered scenario of
-    /// the same name is said by options.
-    pub fn replay_command(&self, registry: &Registry, seed: u64) -> String {
-        let mut command = format!("{} replay --scenario {}", registry.program_name(), self.name);
-        if let Some(plain) = registry.find_scenario(&self.name) {
+    /// The command line that replays one seed of it. `named` is its registered name or its file;
+    /// what differs from what is found there is said by options.
+    pub fn replay_command(&self, registry: &Registry, named: &str, seed: u64) -> String {
+        let plain = registry.find_scenario(named).cloned().or_else(|| load(named.as_ref()).ok());
+        let mut command = format!("{} replay --scenario {named}", registry.program_name());
+        if let Some(plain) = plain {
             let mut option = |name: &str, mine: &str, plain: &str| {
                 if mine != plain {
                     command.push_str(&format!(" --{name} {mine}"));

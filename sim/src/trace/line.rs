@@ -21,13 +21,13 @@ impl fmt::Display for Event {
             self.at.subsec_micros(),
             self.process,
             or_dash(&l.request),
-            or_dash(&l.run),
+            short(l.run.as_deref()),
             or_dash(&l.thread),
             checkpoint,
             self.name,
         )?;
         if let Some(task) = &l.task {
-            write!(f, " task={task}")?;
+            write!(f, " task={}", short(Some(task)))?;
         }
         self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Value {
             Value::U64(n) => n.fmt(f),
             Value::I64(n) => n.fmt(f),
             Value::Bool(b) => b.fmt(f),
-            Value::Str(s) if s.is_empty() || s.contains([' ', '\n', '"']) => write!(f, "{s:?}"),
+            Value::Str(s) if s.is_empty() || s.contains(char::is_whitespace) => write!(f, "{s:?}"),
             Value::Str(s) => f.write_str(s),
         }
     }
@@ -47,6 +47,12 @@ impl fmt::Display for Value {
 
 fn or_dash(label: &Option<Arc<str>>) -> &str {
     label.as_deref().unwrap_or("-")
+}
+
+/// The first characters of an id, for a column. JSON has it whole.
+fn short(id: Option<&str>) -> &str {
+    let id = id.unwrap_or("-");
+    id.char_indices().nth(8).map_or(id, |(at, _)| &id[..at])
 }
 
 /// A checkpoint id, short enough for a column and still distinctive.
