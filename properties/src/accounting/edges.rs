@@ -149,7 +149,8 @@ fn ran<'a>(
     // that the triggers had before it.
     let has_input = moved(&"__start__".to_owned());
     let discarded = |seen: &BTreeMap<String, String>| {
-        has_input && from.is_some_and(|from| seen.iter().all(|(k, v)| from.versions.get(k) == Some(v)))
+        has_input
+            && from.is_some_and(|from| seen.iter().all(|(k, v)| from.versions.get(k) == Some(v)))
     };
     checkpoint
         .versions_seen

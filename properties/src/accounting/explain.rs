@@ -2,7 +2,8 @@
 //! step was acknowledged.
 
 use durasim_models::Effect;
-use durasim_runtime::Durability;
+use durasim_runtime::profile::ExitDuties;
+use durasim_runtime::{CancelStyle, Durability};
 use durasim_sim::{Event, Value};
 
 use crate::outcome::{Outcome, StoredThread};
@@ -50,16 +51,17 @@ pub(super) fn explain(
         return Ok("process killed");
     }
 
+    let holds_step = |event: &Event| match outcome.scenario.durability {
+        Durability::Exit => step(event) >= effect.step,
+        Durability::Sync | Durability::Async => step(event) == effect.step,
+    };
     // From here on, an acknowledged checkpoint would have to be there.
     let acknowledged = outcome.trace.iter().find(|event| {
         event.name == "put.acknowledged"
             && of_run(event)
             && is(event, "source", "loop")
             && later(event)
-            && match outcome.scenario.durability {
-                Durability::Exit => step(event) >= effect.step,
-                Durability::Sync | Durability::Async => step(event) == effect.step,
-            }
+            && holds_step(event)
     });
     let who = format!(
         "{} (task {}, run {}, at {:?})",
@@ -81,9 +83,8 @@ pub(super) fn explain(
         .writes
         .iter()
         .any(|write| write.channel == "__interrupt__" && write.task == *effect.task);
-    let put_lost = |e: &&Event| {
-        matches!(e.name, "put.failed" | "put.cancelled") && of_run(e) && step(e) == effect.step
-    };
+    let put_lost =
+        |e: &&Event| matches!(e.name, "put.failed" | "put.cancelled") && of_run(e) && holds_step(e);
     let cut = |e: &&Event| {
         e.name == "run.ended"
             && of_run(e)
@@ -98,14 +99,32 @@ pub(super) fn explain(
             && later(e)
             && (is(e, "outcome", "failed") || is(e, "outcome", "interrupted"))
     };
+    // What ends a run early explains the step that it ended in. The steps before it were handed to
+    // the store already, or are by the exit duties, and only what befell their own put explains.
+    let went_on = effect.run.is_some()
+        && outcome.effects.iter().any(|other| other.run == effect.run && other.step > effect.step);
+    let scenario = &outcome.scenario;
+    let skips_duties = scenario.cancel == CancelStyle::Scope
+        && scenario.profile.options().exit_duties == ExitDuties::SkippedByScope
+        && any(&cut);
+    let is_owed = went_on && !(scenario.durability == Durability::Exit && skips_duties);
+    // At sync durability the next step waits for the acknowledgement.
+    let killed_in_time = killed_at.is_some() && scenario.durability != Durability::Sync;
+
     if any(&|e| e.name == "task.discarded" && of_task(e)) {
         Ok("discarded by a new input")
     } else if any(&put_lost) {
         Ok("put lost")
+    } else if is_owed && killed_in_time {
+        Ok("process killed")
+    } else if is_owed {
+        Err(format!("{who} executed and its run went on; no put of its step failed or was cut off"))
     } else if asked {
         Ok("asked, ran again")
     } else if any(&|e| e.name == "node.failed" && of_task(e) && of_run(e) && later(e)) {
         Ok("node failed after it")
+    } else if any(&|e| cut(e) && killed_at.is_some_and(|killed_at| e.at < killed_at)) {
+        Ok("run cancelled")
     } else if killed_at.is_some() {
         Ok("process killed")
     } else if any(&cut) {

@@ -153,7 +153,7 @@ macro_rules! choice {
     };
 }
 
-choice!(ShapeArg => Shape { Direct, Inline });
+choice!(ShapeArg => Shape { Direct, Inline, Background, Shielded });
 choice!(DurabilityArg => Durability { Sync, Async, Exit });
 choice!(StoreArg => Store { Memory, Sqlite });
 choice!(ProfileArg => Profile { Faithful, Safe });

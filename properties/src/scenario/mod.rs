@@ -88,6 +88,10 @@ pub enum Shape {
     /// The response body is the run.
     #[default]
     Inline,
+    /// The run has a task of its own; the response only listens.
+    Background,
+    /// A disconnect lets the pull that is under way give its chunk, then closes the run.
+    Shielded,
 }
 
 impl Shape {
@@ -95,6 +99,8 @@ impl Shape {
         match self {
             Shape::Direct => "direct",
             Shape::Inline => "inline",
+            Shape::Background => "background",
+            Shape::Shielded => "shielded",
         }
     }
 }

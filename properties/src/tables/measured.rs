@@ -71,6 +71,12 @@ const SHAPES: &[Handler] = &[
     left_at_2(Shape::Inline, SYNC, &["pc pc notify 4", "pc pc notify 4", "pcpcnf pcpcnf", "pcnf pcnf -"]),
     left_at_2(Shape::Inline, ASYNC, &["pc pc notify 4", "pc pc notify 4", "pcpcnf pcpcnf", "pcnf pcnf -"]),
     left_at_2(Shape::Inline, EXIT, &["pc - - 0", "pc - - 0", "pcpcnf pcnf", "pc - EmptyInputError"]),
+    left_at_2(Shape::Shielded, SYNC, &["pc pc notify 4", "pcn pcn finish 5", "pcnpcnf pcnpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Shielded, ASYNC, &["pc pc notify 4", "pcn pcn finish 5", "pcnpcnf pcnpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Shielded, EXIT, &["pc - - 0", "pcn pcn finish 1", "pcnpcnf pcnpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Background, SYNC, &["pc pc notify 4", "pcnf pcnf - 6", "pcnfpcnf pcnfpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Background, ASYNC, &["pc pc notify 4", "pcnf pcnf - 6", "pcnfpcnf pcnfpcnf", "pcnf pcnf -"]),
+    left_at_2(Shape::Background, EXIT, &["pc - - 0", "pcnf pcnf - 1", "pcnfpcnf pcnfpcnf", "pcnf pcnf -"]),
 ];
 
 const fn left_at_2(shape: Shape, given: Given, cells: &'static [&'static str]) -> Handler {

@@ -40,7 +40,7 @@ impl Player {
     /// Plays the script to its end.
     pub async fn play(self) {
         let mut page = match self.scenario.shape {
-            Shape::Inline => {
+            Shape::Inline | Shape::Background | Shape::Shielded => {
                 let process = self
                     .world
                     .process(&self.client.name, &self.client.name, |_| Box::pin(async {}));

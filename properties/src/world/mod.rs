@@ -10,4 +10,4 @@ mod run;
 mod server;
 mod store;
 
-pub use run::{RunPlan, Sabotage, run, try_compile};
+pub use run::{RunPlan, Sabotage, run, run_beside, try_compile};

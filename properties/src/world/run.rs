@@ -28,6 +28,12 @@ pub enum Sabotage {
     DropLoopPut { nth: u64 },
     /// The nth put of a loop checkpoint is stored a second time under another id.
     RepeatLoopPut { nth: u64 },
+    /// Every put is acknowledged at once and stored half a second later.
+    AcknowledgeEarly,
+    /// The nth put of a loop checkpoint never comes back.
+    SwallowLoopPut { nth: u64 },
+    /// The nth put_writes is filed under another task.
+    MisfileWrites { nth: u64 },
 }
 
 /// Compiles the scenario's graph in a world of its own and tells what is wrong with it.
@@ -57,6 +63,28 @@ pub struct RunPlan {
 /// # Panics
 /// If the scenario's graph is not registered; check that before a sweep.
 pub fn run(registry: &Registry, scenario: &Scenario, plan: RunPlan) -> Outcome {
+    drive(registry, scenario, plan, None)
+}
+
+/// As [`run`], with a program of the caller's own in the same world. It starts when the servers are
+/// up, beside the clients, and the world is judged only after it has ended, too.
+pub fn run_beside<Fut: Future<Output = ()> + Send + 'static>(
+    registry: &Registry,
+    scenario: &Scenario,
+    plan: RunPlan,
+    program: impl FnOnce(World) -> Fut + Send + 'static,
+) -> Outcome {
+    drive(registry, scenario, plan, Some(Box::new(|world| Box::pin(program(world)))))
+}
+
+type Program = Box<dyn FnOnce(World) -> durasim_sim::BoxFuture<'static, ()> + Send>;
+
+fn drive(
+    registry: &Registry,
+    scenario: &Scenario,
+    plan: RunPlan,
+    program: Option<Program>,
+) -> Outcome {
     let entry = registry.find_graph(&scenario.graph).expect("a registered graph").clone();
     let reported = Reported::default();
     let log = EffectLog::new();
@@ -98,8 +126,12 @@ pub fn run(registry: &Registry, scenario: &Scenario, plan: RunPlan) -> Outcome {
                         world.spawn(&client.name, player.play())
                     })
                     .collect();
+                let program = program.map(|program| world.spawn("beside", program(world.clone())));
                 futures::future::join_all(players).await;
                 futures::future::join_all(strikes).await;
+                if let Some(program) = program {
+                    let _ = program.await;
+                }
                 world.sleep(QUIET).await;
                 for client in &scenario.clients {
                     let rows = server.rows(scenario.store, &client.thread).await?;

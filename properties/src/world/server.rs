@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use durasim_models::EffectLog;
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
-use durasim_runtime::http::{self, HandlerConfig};
+use durasim_runtime::http::{self, HandlerConfig, HandlerShape};
 use durasim_runtime::{CompiledGraph, Saver};
 use durasim_sim::{Process, World};
 
@@ -115,14 +115,20 @@ async fn boot(
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =
         Running { graph: Some(graph.clone()), memory };
-    if scenario.shape == Shape::Inline {
+    let shape = match scenario.shape {
+        Shape::Direct => None,
+        Shape::Inline => Some(HandlerShape::Inline),
+        Shape::Background => Some(HandlerShape::Background),
+        Shape::Shielded => Some(HandlerShape::Shielded),
+    };
+    if let Some(shape) = shape {
         let config = HandlerConfig {
             durability: scenario.durability,
             modes: scenario.stream_modes.clone(),
             cancel: scenario.cancel,
         };
         let listener = process.listen(PORT).expect("the port is free");
-        let router = http::inline(graph, config);
+        let router = http::router(shape, graph, config);
         let served = http::serve(Accepting(listener), router, &doors).await;
         served.expect("a listener of a living process accepts");
     }

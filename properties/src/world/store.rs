@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use durasim_runtime::Saver;
 use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
@@ -58,6 +59,9 @@ impl StoreFaults {
         }
     }
 }
+
+/// How late a put is that was acknowledged early.
+const LATE: Duration = Duration::from_millis(500);
 
 /// A saver as the runtime sees it in the world.
 pub(super) struct FaultySaver {
@@ -115,6 +119,20 @@ impl Saver for FaultySaver {
                 let (metadata, versions) = (metadata.clone(), new_versions.clone());
                 inner.put(&key, parent.as_deref(), checkpoint, metadata, versions)
             };
+            if faults.sabotage == Sabotage::AcknowledgeEarly {
+                let late = put(checkpoint);
+                let world = faults.world.clone();
+                // A task of the server: a kill takes it.
+                let process = world.find(super::server::NAME).ok_or_else(injected)?;
+                drop(process.spawn("late put", async move {
+                    world.sleep(LATE).await;
+                    late.await
+                }));
+                return Ok(());
+            }
+            if faults.sabotage == (Sabotage::SwallowLoopPut { nth: nth_of_loop }) {
+                std::future::pending::<()>().await;
+            }
             put(checkpoint.clone()).await?;
             if faults.sabotage == (Sabotage::RepeatLoopPut { nth: nth_of_loop }) {
                 let mut twin = checkpoint;
@@ -141,6 +159,10 @@ impl Saver for FaultySaver {
             if faults.failing_writes.contains(&nth) {
                 return Err(injected());
             }
+            let task = match faults.sabotage == (Sabotage::MisfileWrites { nth }) {
+                true => format!("{:08x}{}", nth, &task[8..]),
+                false => task,
+            };
             inner.put_writes(&key, &checkpoint, &task, &path, writes).await
         })
     }

@@ -8,12 +8,18 @@
 //!
 //! Every refusal is a JSON problem body (RFC 9457) and leaves nothing stored.
 
+mod answer;
+mod background;
+mod feed;
 mod inline;
 mod problem;
 mod request;
 mod serve;
+mod shielded;
 mod sse;
 mod threads;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -51,14 +57,45 @@ pub(crate) struct Service {
     pub config: HandlerConfig,
 }
 
-/// The `inline` shape: the response body is the run. When the client goes away, the body is
-/// dropped, and the run with it, in the configured cancel style.
-pub fn inline(graph: CompiledGraph, config: HandlerConfig) -> Router {
+/// How a request drives its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandlerShape {
+    /// The response body is the run: a disconnect ends it, in the configured cancel style.
+    Inline,
+    /// The run has a task of its own: a disconnect does not touch it.
+    Background,
+    /// A disconnect lets the pull that is under way give its chunk, then closes the run.
+    Shielded,
+}
+
+/// The routes of a graph, with one shape for all of its runs. Call it inside the process that will
+/// serve them.
+pub fn router(shape: HandlerShape, graph: CompiledGraph, config: HandlerConfig) -> Router {
+    const STREAM: &str = "/threads/{thread}/runs/stream";
+    let keeper = Arc::new(shielded::Keeper::start(graph.doors()));
+    let service = Service { graph, config };
+    let runs = match shape {
+        HandlerShape::Inline => {
+            Router::new().route(STREAM, post(inline::stream)).with_state(service.clone())
+        }
+        HandlerShape::Background => {
+            Router::new().route(STREAM, post(background::stream)).with_state(service.clone())
+        }
+        HandlerShape::Shielded => Router::new()
+            .route(STREAM, post(shielded::stream))
+            .with_state((service.clone(), keeper)),
+    };
     Router::new()
-        .route("/threads/{thread}/runs/stream", post(inline::stream))
         .route("/threads/{thread}/state", get(threads::state))
         .route("/threads/{thread}/history", get(threads::history))
+        .with_state(service)
+        .merge(runs)
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
-        .with_state(Service { graph, config })
+}
+
+impl axum::extract::FromRef<(Service, Arc<shielded::Keeper>)> for Service {
+    fn from_ref((service, _): &(Service, Arc<shielded::Keeper>)) -> Service {
+        service.clone()
+    }
 }

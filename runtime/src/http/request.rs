@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, Request};
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -21,12 +21,12 @@ const LONGEST_THREAD_ID: usize = 512;
 /// A thread id from the path: printable UTF-8 of at most 512 bytes.
 pub(super) struct ThreadId(pub Arc<str>);
 
-impl FromRequestParts<Service> for ThreadId {
+impl<S: Send + Sync> FromRequestParts<S> for ThreadId {
     type Rejection = Problem;
 
     async fn from_request_parts(
         parts: &mut axum::http::request::Parts,
-        state: &Service,
+        state: &S,
     ) -> Result<ThreadId, Problem> {
         const TITLE: &str = "bad thread id";
         let path: Result<Path<String>, PathRejection> =
@@ -90,10 +90,15 @@ pub(super) struct RunRequest {
     pub config: RunConfig,
 }
 
-impl FromRequest<Service> for RunRequest {
+impl<S> FromRequest<S> for RunRequest
+where
+    S: Send + Sync,
+    Service: FromRef<S>,
+{
     type Rejection = Problem;
 
-    async fn from_request(request: Request, service: &Service) -> Result<RunRequest, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<RunRequest, Problem> {
+        let service = &Service::from_ref(state);
         let (mut parts, body) = request.into_parts();
         let ThreadId(thread) = ThreadId::from_request_parts(&mut parts, service).await?;
         let request_id = request_id(&parts.headers, service)?;

@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use serde_json::{Value as Json, json};
 
-use crate::pregel::RunError;
+use super::answer::Fault;
 use crate::stream::Chunk;
 use crate::value;
 
@@ -17,8 +17,13 @@ pub(super) fn chunk(chunk: &Chunk) -> Bytes {
 }
 
 /// A failed run says so: a crash never looks like a clean close.
-pub(super) fn error(error: &RunError) -> Bytes {
-    event("error", &json!({ "error": error.class(), "message": error.to_string() }))
+pub(super) fn error(fault: &Fault) -> Bytes {
+    event("error", &json!({ "error": fault.class, "message": fault.message }))
+}
+
+/// Chunks were left out here.
+pub(super) fn gap(left_out: u64) -> Bytes {
+    event("gap", &json!({ "left_out": left_out }))
 }
 
 /// The run has ended and everything was said.

@@ -22,6 +22,8 @@ pub struct RunStream {
     started: futures::channel::oneshot::Receiver<Arc<RunCore>>,
     core: Option<Arc<RunCore>>,
     cancel: CancelStyle,
+    /// The last poll had to wait: a chunk is on its way.
+    is_pulled: bool,
 }
 
 impl RunStream {
@@ -35,7 +37,15 @@ impl RunStream {
         let cancel = config.cancel;
         let (sender, started) = futures::channel::oneshot::channel();
         let run = crate::pregel::run(graph, config, labels.clone(), outlet.clone(), input, sender);
-        RunStream { run: Some(Box::pin(run)), outlet, labels, started, core: None, cancel }
+        RunStream {
+            run: Some(Box::pin(run)),
+            outlet,
+            labels,
+            started,
+            core: None,
+            cancel,
+            is_pulled: false,
+        }
     }
 
     /// The ids under which this run shows in events.
@@ -55,6 +65,11 @@ impl RunStream {
         Ok(())
     }
 
+    /// Is the run between two yield points, with somebody having asked for the next chunk?
+    pub fn is_pulled(&self) -> bool {
+        self.is_pulled
+    }
+
     fn take_core(&mut self) {
         if self.core.is_none() {
             self.core = self.started.try_recv().ok().flatten();
@@ -67,6 +82,7 @@ impl Stream for RunStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
+            self.is_pulled = false;
             if let Some(chunk) = self.outlet.take() {
                 return Poll::Ready(Some(Ok(chunk)));
             }
@@ -78,7 +94,10 @@ impl Stream for RunStream {
                     return Poll::Ready(end.err().map(Err));
                 }
                 Poll::Pending if self.outlet.has_ready() => {}
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.is_pulled = true;
+                    return Poll::Pending;
+                }
             }
         }
     }
