@@ -181,7 +181,9 @@ impl Player {
         };
         let rows = self.server.rows(self.scenario.store, &self.client.thread).await;
         let rows = rows.unwrap_or_default();
-        let executed = self.log.of_thread(&self.client.thread);
+        // What happened at the same instant has no order of its own.
+        let mut executed = self.log.of_thread(&self.client.thread);
+        executed.sort_by(|a, b| (a.at, &a.label).cmp(&(b.at, &b.label)));
         let glimpse = Glimpse {
             client: self.client.name.clone(),
             at: self.world.now(),
