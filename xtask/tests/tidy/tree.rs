@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The workspace's own folder.
+/// The workspace's own folder. Cargo says where it is when it runs a test; what it said when it
+/// built one may be another checkout with the same target folder.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    let told = std::env::var_os("CARGO_MANIFEST_DIR");
+    let xtask = told.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    xtask.parent().expect("xtask lies in the workspace").to_owned()
 }
 
 /// Every file that belongs to the repository, by path from its root, sorted. With `new`, also files
