@@ -13,6 +13,8 @@ pub fn register(registry: Registry) -> Registry {
     registry
         .graph("booking", booking::graph)
         .transcript("booking", "steps")
+        .graph("fan", booking::fan)
+        .transcript("fan", "steps")
         .graph("monolithic", progress::monolithic)
         .effects("monolithic", &[])
         .graph("stepwise", progress::stepwise)

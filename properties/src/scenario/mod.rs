@@ -95,7 +95,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Shape::Direct => "direct",
             Shape::Inline => "inline",

@@ -17,6 +17,10 @@ pub(super) struct HandlerTable {
     pub name: &'static str,
     pub title: &'static str,
     pub about: &'static str,
+    /// What the parts of a row's key are.
+    pub keys: [&'static str; 2],
+    /// How long a checkpoint put takes, in milliseconds.
+    pub put_ms: u64,
     /// Moments in the order of time, then continuations.
     pub samples: &'static [Sample],
     pub rows: &'static [Handler],
@@ -40,6 +44,8 @@ pub(super) enum Then {
 
 /// One row: a stack, how its client leaves, and what was measured.
 pub(super) struct Handler {
+    /// The first part of its key.
+    pub name: &'static str,
     pub graph: &'static str,
     pub shape: Shape,
     pub given: Option<Durability>,
@@ -57,7 +63,7 @@ pub(super) fn table(simulated: &Simulated, spec: &HandlerTable) -> Table {
         name: spec.name.to_owned(),
         title: spec.title.to_owned(),
         about: spec.about.to_owned(),
-        keys: ["shape", "durability"].map(str::to_owned).to_vec(),
+        keys: spec.keys.map(str::to_owned).to_vec(),
         columns: columns.collect(),
         rows: spec.rows.iter().map(|handler| row(simulated, spec, handler)).collect(),
     }
@@ -70,6 +76,7 @@ fn row(simulated: &Simulated, spec: &HandlerTable, handler: &Handler) -> Row {
         cancel: CancelStyle::Scope,
         given: handler.given,
         modes: handler.modes,
+        put_ms: spec.put_ms,
     };
     let left = abandoned(spec.samples, handler.leave);
     let looked = simulated.play(stack, left.clone());
@@ -91,7 +98,7 @@ fn row(simulated: &Simulated, spec: &HandlerTable, handler: &Handler) -> Row {
             }
         }
     }
-    let key = [handler.shape.name(), simulated::name(handler.given)];
+    let key = [handler.name, simulated::name(handler.given)];
     let measured = handler.cells.iter().flat_map(|sample| sample.split_whitespace());
     Row::new(key.map(str::to_owned).to_vec(), measured.map(str::to_owned).collect(), cells)
 }

@@ -41,6 +41,7 @@ fn row(simulated: &Simulated, given: Option<Durability>, measured: &str) -> Row 
         cancel: CancelStyle::Close,
         given,
         modes: &[StreamMode::Custom, StreamMode::Updates],
+        put_ms: 0,
     };
     let script = vec![
         Step::Send { input: json!({ "request_id": "r-1" }), leave: Leave::Never },

@@ -48,7 +48,9 @@ pub(super) const INTERRUPT: [(Given, &str); 4] = [
 ];
 
 /// The tables of handlers, each with its own samples.
-pub(super) const HANDLERS: &[HandlerTable] = &[HandlerTable {
+pub(super) const HANDLERS: &[HandlerTable] = &[BY_SHAPE, ORPHANS];
+
+const BY_SHAPE: HandlerTable = HandlerTable {
     name: "handlers",
     title: "what a disconnect leaves behind, by shape of the handler",
     about: "The booking graph (p plan, c charge, n notify, f finish) streams its updates over \
@@ -56,6 +58,8 @@ pub(super) const HANDLERS: &[HandlerTable] = &[HandlerTable {
             that; from there the thread gets a message, or, in a trial of its own, is continued \
             with None.\nexecuted: every effect of the thread. stored: the head's transcript. \
             ckpts: checkpoint rows.",
+    keys: ["shape", "durability"],
+    put_ms: 0,
     samples: &[
         Sample::After { ms: 300, shows: &[Executed, Stored, Next, Checkpoints] },
         Sample::After { ms: 4300, shows: &[Executed, Stored, Next, Checkpoints] },
@@ -63,7 +67,24 @@ pub(super) const HANDLERS: &[HandlerTable] = &[HandlerTable {
         Sample::Then { next: Then::Continue, shows: &[Executed, Stored, Problem] },
     ],
     rows: SHAPES,
-}];
+};
+
+/// The put takes longer than a chunk's way to the client and the close's way back, so that at sync
+/// a disconnect after a chunk that leaves before its put always meets that put.
+const ORPHANS: HandlerTable = HandlerTable {
+    name: "orphans",
+    title: "what runs on after a disconnect, by stream modes and width of the step",
+    about: "Inline handlers. lin: the booking graph; fan: two notifications at once (a, b). With \
+            custom or messages, or several\ntasks in the step, nodes run as tasks of their own: \
+            they are not cancelled, and nothing records them.",
+    keys: ["handler", "durability"],
+    put_ms: 20,
+    samples: &[
+        Sample::After { ms: 4300, shows: &[Executed, Stored, Next, Checkpoints] },
+        Sample::Then { next: Then::Message, shows: &[Executed, Stored] },
+    ],
+    rows: ON_THEIR_OWN,
+};
 
 #[rustfmt::skip]
 const SHAPES: &[Handler] = &[
@@ -79,8 +100,26 @@ const SHAPES: &[Handler] = &[
     left_at_2(Shape::Background, EXIT, &["pc - - 0", "pcnf pcnf - 1", "pcnfpcnf pcnfpcnf", "pcnf pcnf -"]),
 ];
 
+#[rustfmt::skip]
+const ON_THEIR_OWN: &[Handler] = &[
+    // 4.3 s: executed, stored, next, ckpts; a message: executed, transcript
+    orphan("lin_updates", SYNC, &["pc pc notify 4", "pcpcnf pcpcnf"]),
+    orphan("lin_updates", ASYNC, &["pc pc notify 4", "pcpcnf pcpcnf"]),
+    orphan("lin_updates", EXIT, &["pc - - 0", "pcpcnf pcnf"]),
+    orphan("lin_custom", SYNC, &["pc pc - 3", "pcpcnf ppcnf"]),
+    orphan("lin_custom", ASYNC, &["pcn pc notify 4", "pcnpcnf pcpcnf"]),
+    orphan("lin_custom", EXIT, &["pcn - - 0", "pcnpcnf pcnf"]),
+    orphan("lin_messages", SYNC, &["pc pc - 3", "pcpcnf ppcnf"]),
+    orphan("lin_messages", ASYNC, &["pcn pc notify 4", "pcnpcnf pcpcnf"]),
+    orphan("lin_messages", EXIT, &["pcn - - 0", "pcnpcnf pcnf"]),
+    orphan("fan_updates", SYNC, &["pcab pc notify_a,notify_b 4", "pcabpcabf pcpcabf"]),
+    orphan("fan_updates", ASYNC, &["pcab pc notify_a,notify_b 4", "pcabpcabf pcpcabf"]),
+    orphan("fan_updates", EXIT, &["pcab - - 0", "pcabpcabf pcabf"]),
+];
+
 const fn left_at_2(shape: Shape, given: Given, cells: &'static [&'static str]) -> Handler {
     Handler {
+        name: shape.name(),
         graph: "booking",
         shape,
         given,
@@ -88,4 +127,15 @@ const fn left_at_2(shape: Shape, given: Given, cells: &'static [&'static str]) -
         leave: Leave::AfterChunk(2),
         cells,
     }
+}
+
+const fn orphan(name: &'static str, given: Given, cells: &'static [&'static str]) -> Handler {
+    let (graph, modes): (_, &[StreamMode]) = match name.as_bytes() {
+        b"lin_custom" => ("booking", &[StreamMode::Updates, StreamMode::Custom]),
+        b"lin_messages" => ("booking", &[StreamMode::Updates, StreamMode::Messages]),
+        b"fan_updates" => ("fan", &[StreamMode::Updates]),
+        _ => ("booking", &[StreamMode::Updates]),
+    };
+    let leave = Leave::AfterChunk(2);
+    Handler { name, graph, shape: Shape::Inline, given, modes, leave, cells }
 }

@@ -23,6 +23,8 @@ pub(super) struct Stack {
     /// `None` leaves it to the runtime.
     pub given: Option<Durability>,
     pub modes: &'static [StreamMode],
+    /// How long a checkpoint put takes, in milliseconds.
+    pub put_ms: u64,
 }
 
 impl Simulated<'_> {
@@ -48,7 +50,7 @@ impl Stack {
             shape: self.shape,
             cancel: self.cancel,
             profile,
-            delays: Delays::default(),
+            delays: Delays { put_ms: [self.put_ms; 2], ..Delays::default() },
             clients: vec![client],
             faults: vec![],
             expect: Expect::default(),

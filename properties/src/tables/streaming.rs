@@ -60,6 +60,7 @@ fn row(simulated: &Simulated, streamed: &Streamed, given: Option<Durability>) ->
         cancel: CancelStyle::Close,
         given,
         modes: &[StreamMode::Custom, StreamMode::Updates],
+        put_ms: 0,
     };
     let leave = match streamed.end {
         End::Complete => Leave::Never,

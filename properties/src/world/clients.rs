@@ -181,9 +181,11 @@ impl Player {
         };
         let rows = self.server.rows(self.scenario.store, &self.client.thread).await;
         let rows = rows.unwrap_or_default();
-        // What happened at the same instant has no order of its own.
+        // Parallel tasks of one super-step have no order of their own.
         let mut executed = self.log.of_thread(&self.client.thread);
-        executed.sort_by(|a, b| (a.at, &a.label).cmp(&(b.at, &b.label)));
+        for step in executed.chunk_by_mut(|a, b| (&a.run, a.step) == (&b.run, b.step)) {
+            step.sort_by(|a, b| a.node.cmp(&b.node));
+        }
         let glimpse = Glimpse {
             client: self.client.name.clone(),
             at: self.world.now(),

@@ -21,7 +21,7 @@ impl RunCore {
     /// Do nodes run as their own tasks even when there is one? So it is when chunks must be able
     /// to leave while they run.
     fn is_eager(&self) -> bool {
-        self.outlet.wants(StreamMode::Custom)
+        self.outlet.wants(StreamMode::Custom) || self.outlet.wants(StreamMode::Messages)
     }
 
     /// Runs the unfinished tasks of this step and yields chunks as they come.

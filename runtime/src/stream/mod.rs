@@ -21,16 +21,21 @@ pub enum StreamMode {
     Updates,
     /// What nodes emit while they run.
     Custom,
+    /// Model output that nodes emit piece by piece. Nothing emits any yet, but asking for it has
+    /// the effect that it has in LangGraph: nodes run as tasks of their own.
+    Messages,
 }
 
 impl StreamMode {
-    pub const ALL: [StreamMode; 3] = [StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
+    pub const ALL: [StreamMode; 4] =
+        [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Messages];
 
     pub fn name(self) -> &'static str {
         match self {
             StreamMode::Values => "values",
             StreamMode::Updates => "updates",
             StreamMode::Custom => "custom",
+            StreamMode::Messages => "messages",
         }
     }
 }
