@@ -1,7 +1,8 @@
 //! The doors: every way in which the world outside enters the runtime.
 //!
-//! All doors travel in one value, handed in at construction. [`Doors::production`] is tokio, the
-//! real clock and the real file system; a simulated world hands in its own.
+//! They travel in one value, handed in at construction; only the [`Listener`] is handed to whoever
+//! accepts on it. [`Doors::production`] is tokio, the real clock and the real file system; a
+//! simulated world hands in its own.
 
 mod clock;
 mod entropy;
