@@ -1,8 +1,8 @@
 //! The central property: effects add up along the edges of the checkpoint tree.
 //!
 //! For every thread, once all is quiet, `executed = recorded on tree edges + unrecorded`, as a
-//! one-to-one matching and not as a subtraction. [`edges`] reads from the stored rows which tasks
-//! each edge records; [`matching`] pairs executions with edges; [`explain`] looks for the event that
+//! one-to-one matching and not as a subtraction. `edges` reads from the stored rows which tasks
+//! each edge records; `matching` pairs executions with edges; `explain` looks for the event that
 //! accounts for an execution without an edge. What is left over, on either side, is a violation.
 
 mod edges;
