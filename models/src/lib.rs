@@ -4,6 +4,8 @@
 //! is used to judge.
 
 #[cfg(madsim)]
+pub mod balancer;
+#[cfg(madsim)]
 pub mod browser;
 pub mod effect_log;
 

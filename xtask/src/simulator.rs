@@ -11,9 +11,11 @@ use std::process::{Command, ExitCode};
 /// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\u{1f}";
 
-/// The folder of the workspace.
+/// The folder of the workspace. Asked at run time: checkouts that share a target folder share this
+/// program, too.
 pub fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest.parent().expect("xtask lies in the workspace").to_owned()
 }
 

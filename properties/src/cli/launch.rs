@@ -23,7 +23,7 @@ pub fn build_and_start() -> Result<ExitCode, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .args(["build", "--quiet", "--release", "--bin", &name, "--manifest-path"])
+        .args(["build", "--release", "--bin", &name, "--manifest-path"])
         .arg(manifest_dir.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target)
@@ -35,12 +35,16 @@ pub fn build_and_start() -> Result<ExitCode, String> {
             build.env_remove(&key);
         }
     }
-    eprintln!("building {name} for the simulator (the first time takes a few minutes) ...");
+    let binary = target.join("release").join(&name).with_extension(std::env::consts::EXE_EXTENSION);
+    if binary.exists() {
+        build.arg("--quiet");
+    } else {
+        eprintln!("Building {name} for the simulator; the first time takes a few minutes.");
+    }
     let built = build.status().map_err(|error| format!("cargo: {error}"))?;
     if !built.success() {
         return Err("the build for the simulator failed".to_owned());
     }
-    let binary = target.join("release").join(&name);
     let status = Command::new(&binary).args(std::env::args_os().skip(1)).status();
     let status = status.map_err(|error| format!("{}: {error}", binary.display()))?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))

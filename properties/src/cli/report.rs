@@ -86,7 +86,7 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
         first.expect.hold.iter().chain(&first.expect.demonstrates).collect();
     let mut table = Table::new();
     table.load_style(STYLE);
-    let fixed = ["durability", "profile", "seeds", "executed", "on edges", "explained rest"];
+    let fixed = ["durability", "profile", "runs", "executed", "on edges", "explained rest"];
     let header = fixed.iter().map(|name| name.to_string());
     table.set_header(header.chain(checked.iter().map(|name| name.to_string())));
     for group in grouped(&question.variants) {

@@ -33,6 +33,10 @@ pub fn sweep(registry: &Registry, choice: &Choice) -> Result<Vec<Vec<Scenario>>,
         let mut variants: Vec<Scenario> = Vec::new();
         for mut variant in if *varied { vary(scenario) } else { vec![scenario.clone()] } {
             change(&mut variant, choice);
+            // Several workers share no memory.
+            if *varied && variant.workers > 1 && variant.store == Store::Memory {
+                continue;
+            }
             // An option that replaces what was varied makes variants equal: one is enough.
             if !variants.contains(&variant) {
                 check(registry, &variant)?;

@@ -17,11 +17,12 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str); 6] = files![
+const FILES: [(&str, &str); 7] = files![
     "disconnect-then-message",
     "disconnect-then-continue",
     "kill-then-message",
     "kill-then-continue",
     "late-writes",
     "approval",
+    "two-at-once",
 ];

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::{Fault, Leave, Scenario, Shape, Step, VERSION, When};
+use super::{Fault, Leave, Scenario, Shape, Step, Store, VERSION, When, server_name};
+
+/// Server processes that a scenario may have.
+const MOST_WORKERS: u32 = 16;
 
 /// A scenario that cannot be run: where it is from, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +59,11 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         _ => Ok(()),
     };
     printable("name".to_owned(), &scenario.name)?;
-    if scenario.workers != 1 {
-        return Err(format!("workers: is {}, and this build runs 1", scenario.workers));
+    if !(1..=MOST_WORKERS).contains(&scenario.workers) {
+        return Err(format!("workers: is {}, and may be 1 to {MOST_WORKERS}", scenario.workers));
+    }
+    if scenario.workers > 1 && scenario.store == Store::Memory {
+        return Err("store: each of several workers would have a memory of its own".to_owned());
     }
     if scenario.clients.is_empty() {
         return Err("clients: is empty; nothing would happen".to_owned());
@@ -94,9 +100,10 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     for (i, fault) in scenario.faults.iter().enumerate() {
         match fault {
             Fault::Kill { process, when, .. } => {
-                if process != "server-1" {
-                    let names = "the only server process is \"server-1\"";
-                    return Err(format!("faults[{i}].process: {process:?}; {names}"));
+                let known: Vec<String> = (1..=scenario.workers).map(server_name).collect();
+                if !known.contains(process) {
+                    let known = known.join(", ");
+                    return Err(format!("faults[{i}].process: {process:?} is not one of {known}"));
                 }
                 if let When::WithinMs(range) = when {
                     forward(format!("faults[{i}].when.within_ms"), *range)?;

@@ -31,7 +31,7 @@ pub struct Scenario {
     pub about: String,
     /// The registered name of a graph.
     pub graph: String,
-    /// Server processes. More than one arrives with a later version.
+    /// Server processes, `server-1` and so on, behind a balancer when there are several.
     #[serde(default = "one")]
     pub workers: u32,
     #[serde(default)]
@@ -159,6 +159,8 @@ pub enum Step {
     WaitFor { moment: Moment },
     /// Loads the thread's state, as a reloaded page does.
     Reload,
+    /// The client's next request will be held at the server's door until something has happened.
+    Hold { until: Moment },
 }
 
 /// When a client goes away from a streaming answer.
@@ -239,6 +241,11 @@ impl Scenario {
         }
         command + &format!(" --seed {seed}")
     }
+}
+
+/// The name of the nth server process, from 1.
+pub fn server_name(nth: u32) -> String {
+    format!("server-{nth}")
 }
 
 /// A range in milliseconds as durations.

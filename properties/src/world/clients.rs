@@ -12,8 +12,9 @@ use futures::StreamExt;
 use futures::future::{Either, select};
 use serde_json::{Value as Json, json};
 
+use super::hold::Holds;
 use super::moments::wait_for;
-use super::server::{NAME, PORT, Server};
+use super::server::{Fleet, PORT};
 use crate::outcome::{Glimpse, Sight};
 use crate::scenario::{Client, Leave, Scenario, Shape, Step, bounds};
 
@@ -30,7 +31,8 @@ pub(super) type Reported = Arc<Mutex<Reports>>;
 pub(super) struct Player {
     pub world: World,
     pub scenario: Arc<Scenario>,
-    pub server: Server,
+    pub fleet: Fleet,
+    pub holds: Holds,
     pub log: EffectLog,
     pub client: Client,
     pub reported: Reported,
@@ -44,7 +46,7 @@ impl Player {
                 let process = self
                     .world
                     .process(&self.client.name, &self.client.name, |_| Box::pin(async {}));
-                Page::Browser(Browser::new(&process, NAME, PORT, &self.client.thread))
+                Page::Browser(Browser::new(&process, self.fleet.front, PORT, &self.client.thread))
             }
             Shape::Direct => Page::Direct { requests: 0 },
         };
@@ -62,6 +64,11 @@ impl Player {
                 Step::Wait { ms } => self.world.sleep(Duration::from_millis(*ms)).await,
                 Step::WaitFor { moment } => wait_for(&self.world, moment).await,
                 Step::Reload => self.reload(&page).await,
+                Step::Hold { until } => {
+                    let mine = |sight: &&Sight| sight.client == self.client.name;
+                    let next = self.reports().sights.iter().filter(mine).count() + 1;
+                    self.holds.hold(format!("{}.{next}", self.client.name), until.clone());
+                }
             }
         }
     }
@@ -104,7 +111,7 @@ impl Player {
     /// The direct shape: the client is a task of the server and holds the run itself. Leaving is
     /// an orderly close in style Close, a drop in the other two.
     async fn hold(&self, request: Arc<str>, body: Json, leave: Leaving) -> Visit {
-        let graph = self.server.graph().await;
+        let (process, graph) = self.fleet.direct().await;
         let scenario = self.scenario.clone();
         let config = RunConfig {
             durability: scenario.durability,
@@ -155,7 +162,7 @@ impl Player {
             }
             (chunks, ending)
         };
-        let held = self.server.process.spawn("client", consume).await;
+        let held = process.spawn("client", consume).await;
         let (chunks, ending) =
             held.unwrap_or_else(|_| (vec![], Ending::Broken("the process died".to_owned())));
         let chunks = chunks.into_iter().map(|(mode, data)| durasim_models::browser::SseEvent {
@@ -169,7 +176,7 @@ impl Player {
         let state = match page {
             Page::Browser(browser) => browser.reload().await.unwrap_or(Json::Null),
             Page::Direct { .. } => {
-                let graph = self.server.graph().await;
+                let (_, graph) = self.fleet.direct().await;
                 match graph.get_state(&self.client.thread, None).await {
                     Ok(snapshot) => json!({
                         "values": value::to_json(&snapshot.values.to_value()),
@@ -179,7 +186,7 @@ impl Player {
                 }
             }
         };
-        let rows = self.server.rows(self.scenario.store, &self.client.thread).await;
+        let rows = self.fleet.rows(self.scenario.store, &self.client.thread).await;
         let rows = rows.unwrap_or_default();
         // Parallel tasks of one super-step have no order of their own.
         let mut executed = self.log.of_thread(&self.client.thread);

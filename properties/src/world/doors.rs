@@ -12,13 +12,14 @@ use durasim_sim::{Process, SimListener, TaskHandle};
 use futures::future::BoxFuture;
 use rusqlite::Connection;
 
+use super::hold::{HoldGate, Holds};
 use super::observe::TraceObserver;
 
 /// How long a blocking call waits for its thread, at least and at most.
 const BLOCKING_LATENCY: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
-/// All doors of `process`.
-pub(super) fn doors(process: &Process) -> Doors {
+/// All doors of `process`. Requests that are held wait at its gate.
+pub(super) fn doors(process: &Process, holds: Holds) -> Doors {
     let world = Arc::new(InWorld {
         process: process.clone(),
         actor: format!("{}#{}", process.name(), process.incarnation()),
@@ -29,7 +30,7 @@ pub(super) fn doors(process: &Process) -> Doors {
         executor: world.clone(),
         clock: world.clone(),
         entropy: world.clone(),
-        gate: Gate::Open,
+        gate: Gate::Controlled(Arc::new(HoldGate { world: process.world().clone(), holds })),
         observer: Arc::new(TraceObserver::new(process.clone())),
     }
 }

@@ -3,6 +3,7 @@
 mod clients;
 mod doors;
 mod faults;
+mod hold;
 mod moments;
 mod observe;
 mod rows;

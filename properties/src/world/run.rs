@@ -9,7 +9,8 @@ use durasim_sim::{LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};
 use super::faults::strike;
-use super::server::Server;
+use super::hold::Holds;
+use super::server::{Fleet, Program};
 use super::store::StoreFaults;
 use crate::outcome::{Outcome, StoredThread};
 use crate::registry::{GraphWorld, Registry};
@@ -43,7 +44,7 @@ pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), Strin
     let finished = durasim_sim::run(0, RunOptions::default(), move |world| {
         Box::pin(async move {
             let process = world.process("compiler", "compiler", |_| Box::pin(async {}));
-            let doors = super::doors::doors(&process);
+            let doors = super::doors::doors(&process, Holds::default());
             let graph = (entry.build)(&GraphWorld::inside(process, EffectLog::new()));
             graph.compile(None, &doors, options).map(drop).map_err(|error| error.to_string())
         })
@@ -77,13 +78,13 @@ pub fn run_beside<Fut: Future<Output = ()> + Send + 'static>(
     drive(registry, scenario, plan, Some(Box::new(|world| Box::pin(program(world)))))
 }
 
-type Program = Box<dyn FnOnce(World) -> durasim_sim::BoxFuture<'static, ()> + Send>;
+type Beside = Box<dyn FnOnce(World) -> durasim_sim::BoxFuture<'static, ()> + Send>;
 
 fn drive(
     registry: &Registry,
     scenario: &Scenario,
     plan: RunPlan,
-    program: Option<Program>,
+    beside: Option<Beside>,
 ) -> Outcome {
     let entry = registry.find_graph(&scenario.graph).expect("a registered graph").clone();
     let reported = Reported::default();
@@ -100,9 +101,17 @@ fn drive(
                 world.net().set_default_link(LinkSpec::between(least, most));
                 models.iter().for_each(|model| model.start(&world));
                 let faults = StoreFaults::new(&world, &scenario, plan.sabotage);
-                let server = Server::start(&world, &scenario, &entry, &log, faults);
+                let holds = Holds::default();
+                let program = Program {
+                    scenario: scenario.clone(),
+                    entry,
+                    log: log.clone(),
+                    faults,
+                    holds: holds.clone(),
+                };
+                let fleet = Fleet::start(&world, &program);
                 // Booted before anybody comes, so that "refused" means that it went down.
-                server.graph().await;
+                fleet.booted().await;
                 world.sleep(Duration::from_millis(1)).await;
 
                 let strikes: Vec<_> = scenario
@@ -118,7 +127,8 @@ fn drive(
                         let player = Player {
                             world: world.clone(),
                             scenario: scenario.clone(),
-                            server: server.clone(),
+                            fleet: fleet.clone(),
+                            holds: holds.clone(),
                             log: log.clone(),
                             client: client.clone(),
                             reported: reported.clone(),
@@ -126,15 +136,15 @@ fn drive(
                         world.spawn(&client.name, player.play())
                     })
                     .collect();
-                let program = program.map(|program| world.spawn("beside", program(world.clone())));
+                let beside = beside.map(|program| world.spawn("beside", program(world.clone())));
                 futures::future::join_all(players).await;
                 futures::future::join_all(strikes).await;
-                if let Some(program) = program {
-                    let _ = program.await;
+                if let Some(beside) = beside {
+                    let _ = beside.await;
                 }
                 world.sleep(QUIET).await;
                 for client in &scenario.clients {
-                    let rows = server.rows(scenario.store, &client.thread).await?;
+                    let rows = fleet.rows(scenario.store, &client.thread).await?;
                     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
                     threads.insert(client.thread.clone(), rows);
                 }

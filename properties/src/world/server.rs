@@ -10,21 +10,31 @@ use durasim_runtime::{CompiledGraph, Saver};
 use durasim_sim::{Process, World};
 
 use super::doors::{Accepting, doors};
+use super::hold::Holds;
 use super::rows;
 use super::store::{FaultySaver, StoreFaults};
 use crate::outcome::StoredThread;
 use crate::registry::{GraphEntry, GraphWorld};
-use crate::scenario::{Scenario, Shape, Store};
+use crate::scenario::{Scenario, Shape, Store, server_name};
 
-pub(super) const NAME: &str = "server-1";
 pub(super) const PORT: u16 = 80;
+const BALANCER: &str = "balancer";
 const HOST: &str = "server";
 const DATABASE: &str = "checkpoints.sqlite";
 
-/// A server of the world, across its restarts.
+/// All server processes of a world, across their restarts. They share a host and its disk.
 #[derive(Clone)]
-pub(super) struct Server {
-    pub process: Process,
+pub(super) struct Fleet {
+    world: World,
+    servers: Vec<Server>,
+    /// What clients connect to: the one server, or the balancer in front of several.
+    pub front: &'static str,
+}
+
+/// One server process.
+#[derive(Clone)]
+struct Server {
+    process: Process,
     state: Arc<Mutex<Running>>,
 }
 
@@ -35,52 +45,64 @@ struct Running {
     memory: Option<MemorySaver>,
 }
 
-impl Server {
-    pub fn start(
-        world: &World,
-        scenario: &Scenario,
-        entry: &GraphEntry,
-        log: &EffectLog,
-        faults: Arc<StoreFaults>,
-    ) -> Server {
-        let state: Arc<Mutex<Running>> = Arc::default();
-        let (scenario, entry, log) = (scenario.clone(), entry.clone(), log.clone());
-        let running = state.clone();
-        let process = world.process(NAME, HOST, move |process| {
-            let (scenario, entry, log) = (scenario.clone(), entry.clone(), log.clone());
-            let (faults, running) = (faults.clone(), running.clone());
-            Box::pin(boot(process, scenario, entry, log, faults, running))
+/// What every server of a world is started with.
+#[derive(Clone)]
+pub(super) struct Program {
+    pub scenario: Arc<Scenario>,
+    pub entry: GraphEntry,
+    pub log: EffectLog,
+    pub faults: Arc<StoreFaults>,
+    pub holds: Holds,
+}
+
+impl Fleet {
+    pub fn start(world: &World, program: &Program) -> Fleet {
+        let workers = program.scenario.workers;
+        let servers = (1..=workers).map(|nth| {
+            let state: Arc<Mutex<Running>> = Arc::default();
+            let (program, running) = (program.clone(), state.clone());
+            let process = world.process(&server_name(nth), HOST, move |process| {
+                Box::pin(boot(process, program.clone(), running.clone()))
+            });
+            Server { process, state }
         });
-        Server { process, state }
-    }
-
-    fn running(&self) -> std::sync::MutexGuard<'_, Running> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The graph of the running incarnation, once it has booted.
-    pub async fn graph(&self) -> CompiledGraph {
-        loop {
-            if let Some(graph) = self.running().graph.clone() {
-                return graph;
+        let servers = servers.collect();
+        let front = match (workers, program.scenario.shape) {
+            (1, _) | (_, Shape::Direct) => "server-1",
+            _ => {
+                let names = (1..=workers).map(server_name).collect();
+                durasim_models::balancer::start(world, BALANCER, PORT, names);
+                BALANCER
             }
-            self.process.world().sleep(std::time::Duration::from_millis(1)).await;
+        };
+        Fleet { world: world.clone(), servers, front }
+    }
+
+    /// Returns when every server has booted.
+    pub async fn booted(&self) {
+        for server in &self.servers {
+            server.graph().await;
         }
+    }
+
+    /// The process that a direct client is a task of, and its graph.
+    pub async fn direct(&self) -> (Process, CompiledGraph) {
+        let first = &self.servers[0];
+        (first.process.clone(), first.graph().await)
     }
 
     /// The stored rows of a thread, as they are now.
     pub async fn rows(&self, store: Store, thread: &str) -> Result<StoredThread, String> {
         match store {
             Store::Sqlite => {
-                let disk = self.process.disk();
-                if !disk.files().iter().any(|file| file == DATABASE) {
+                if !self.world.disk(HOST).files().iter().any(|file| file == DATABASE) {
                     return Ok(StoredThread::default());
                 }
-                let db = self.process.world().inspect_sqlite(HOST, DATABASE);
+                let db = self.world.inspect_sqlite(HOST, DATABASE);
                 rows::from_sqlite(&db.map_err(|error| error.to_string())?, thread)
             }
             Store::Memory => {
-                let saver = self.running().memory.clone();
+                let saver = self.servers[0].running().memory.clone();
                 match saver {
                     Some(saver) => rows::from_memory(&saver, thread).await,
                     None => Ok(StoredThread::default()),
@@ -90,16 +112,26 @@ impl Server {
     }
 }
 
-/// One life of the server: open the store, compile the graph, serve.
-async fn boot(
-    process: Process,
-    scenario: Scenario,
-    entry: GraphEntry,
-    log: EffectLog,
-    faults: Arc<StoreFaults>,
-    running: Arc<Mutex<Running>>,
-) {
-    let doors = doors(&process);
+impl Server {
+    fn running(&self) -> std::sync::MutexGuard<'_, Running> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The graph of the running incarnation, once it has booted.
+    async fn graph(&self) -> CompiledGraph {
+        loop {
+            if let Some(graph) = self.running().graph.clone() {
+                return graph;
+            }
+            self.process.world().sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// One life of a server: open the store, compile the graph, serve.
+async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) {
+    let Program { scenario, entry, log, faults, holds } = program;
+    let doors = doors(&process, holds);
     let mut memory = None;
     let inner: Arc<dyn Saver> = match scenario.store {
         Store::Sqlite => SqliteSaver::open(DATABASE, &doors).await.expect("the database opens"),
@@ -109,27 +141,25 @@ async fn boot(
             Arc::new(saver)
         }
     };
-    let saver: Arc<dyn Saver> = Arc::new(FaultySaver { inner, faults });
+    let saver: Arc<dyn Saver> = Arc::new(FaultySaver { inner, faults, process: process.clone() });
     let world = GraphWorld::inside(process.clone(), log);
     let graph = (entry.build)(&world).compile(Some(saver), &doors, scenario.profile.options());
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =
         Running { graph: Some(graph.clone()), memory };
     let shape = match scenario.shape {
-        Shape::Direct => None,
-        Shape::Inline => Some(HandlerShape::Inline),
-        Shape::Background => Some(HandlerShape::Background),
-        Shape::Shielded => Some(HandlerShape::Shielded),
+        Shape::Direct => return,
+        Shape::Inline => HandlerShape::Inline,
+        Shape::Background => HandlerShape::Background,
+        Shape::Shielded => HandlerShape::Shielded,
     };
-    if let Some(shape) = shape {
-        let config = HandlerConfig {
-            durability: scenario.durability,
-            modes: scenario.stream_modes.clone(),
-            cancel: scenario.cancel,
-        };
-        let listener = process.listen(PORT).expect("the port is free");
-        let router = http::router(shape, graph, config);
-        let served = http::serve(Accepting(listener), router, &doors).await;
-        served.expect("a listener of a living process accepts");
-    }
+    let config = HandlerConfig {
+        durability: scenario.durability,
+        modes: scenario.stream_modes.clone(),
+        cancel: scenario.cancel,
+    };
+    let listener = process.listen(PORT).expect("the port is free");
+    let router = http::router(shape, graph, config);
+    let served = http::serve(Accepting(listener), router, &doors).await;
+    served.expect("a listener of a living process accepts");
 }

@@ -10,7 +10,7 @@ use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
 use durasim_runtime::checkpoint::{
     ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
 };
-use durasim_sim::World;
+use durasim_sim::{Process, World};
 
 use super::run::Sabotage;
 use crate::scenario::{Fault, Scenario, bounds};
@@ -67,6 +67,8 @@ const LATE: Duration = Duration::from_millis(500);
 pub(super) struct FaultySaver {
     pub inner: Arc<dyn Saver>,
     pub faults: Arc<StoreFaults>,
+    /// The server that it belongs to.
+    pub process: Process,
 }
 
 /// The nth call, from 1.
@@ -101,6 +103,7 @@ impl Saver for FaultySaver {
         new_versions: ChannelVersions,
     ) -> SaverResult<()> {
         let (inner, faults, key) = (self.inner.clone(), self.faults.clone(), key.clone());
+        let process = self.process.clone();
         let parent = parent.map(str::to_owned);
         Box::pin(async move {
             let nth = count(&faults.puts);
@@ -123,7 +126,6 @@ impl Saver for FaultySaver {
                 let late = put(checkpoint);
                 let world = faults.world.clone();
                 // A task of the server: a kill takes it.
-                let process = world.find(super::server::NAME).ok_or_else(injected)?;
                 drop(process.spawn("late put", async move {
                     world.sleep(LATE).await;
                     late.await
