@@ -18,7 +18,7 @@ use crate::value;
 /// Longest thread id in bytes.
 const LONGEST_THREAD_ID: usize = 512;
 
-/// A thread id from the path: printable UTF-8 of at most 512 bytes.
+/// A thread id from the path: printable UTF-8 of 1 to 512 bytes.
 pub(super) struct ThreadId(pub Arc<str>);
 
 impl<S: Send + Sync> FromRequestParts<S> for ThreadId {
@@ -32,6 +32,9 @@ impl<S: Send + Sync> FromRequestParts<S> for ThreadId {
         let path: Result<Path<String>, PathRejection> =
             Path::from_request_parts(parts, state).await;
         let Path(thread) = path.map_err(|error| Problem::bad_request(TITLE, error.body_text()))?;
+        if thread.is_empty() {
+            return Err(Problem::bad_request(TITLE, "it is empty"));
+        }
         if let Some(odd) = thread.chars().find(|c| c.is_control()) {
             let detail = format!("it holds the control character U+{:04X}", odd as u32);
             return Err(Problem::bad_request(TITLE, detail));
@@ -138,7 +141,21 @@ fn parse(bytes: &[u8]) -> Result<Body, Problem> {
     // Two steps, so that text that is not JSON and JSON that does not fit are told apart.
     let json: Json = serde_json::from_slice(bytes)
         .map_err(|error| Problem::bad_request("the body is not JSON", error))?;
-    serde_json::from_value(json).map_err(unfit)
+    // serde takes a list for a struct, field by field.
+    if !json.is_object() {
+        return Err(unfit("it is not an object with the field `input`"));
+    }
+    for field in ["config", "command"] {
+        if json.get(field).is_some_and(Json::is_array) {
+            return Err(unfit(format!("{field}: it is not an object")));
+        }
+    }
+    serde_path_to_error::deserialize(json).map_err(|error| {
+        match error.path().to_string().as_str() {
+            "." => unfit(error.into_inner()),
+            path => unfit(format!("{path}: {}", error.inner())),
+        }
+    })
 }
 
 fn unfit(problem: impl ToString) -> Problem {
