@@ -9,8 +9,14 @@ use durasim_runtime::Profile;
 const SEEDS: std::ops::Range<u64> = 0..5;
 
 /// Rows and cells of each table. A table that lost some would still agree.
-const SIZES: [(&str, usize, usize); 4] =
-    [("streaming", 16, 80), ("interrupt", 4, 24), ("handlers", 9, 117), ("orphans", 12, 72)];
+const SIZES: [(&str, usize, usize); 6] = [
+    ("streaming", 16, 80),
+    ("interrupt", 4, 24),
+    ("handlers", 9, 117),
+    ("orphans", 12, 72),
+    ("concurrent", 5, 30),
+    ("loads", 7, 21),
+];
 
 fn rendered(tables: &[Table]) -> String {
     tables.iter().map(Table::render).collect::<Vec<_>>().join("\n")

@@ -10,6 +10,7 @@
 
 use durasim_runtime::{Durability, StreamMode};
 
+use super::concurrent::Loads;
 use super::handlers::{Handler, HandlerTable, Sample, Then};
 use super::quantity::Quantity::{Checkpoints, Executed, Next, Problem, Stored};
 use super::streaming::{End, Streamed};
@@ -115,6 +116,30 @@ const ON_THEIR_OWN: &[Handler] = &[
     orphan("fan_updates", SYNC, &["pcab pc notify_a,notify_b 4", "pcabpcabf pcpcabf"]),
     orphan("fan_updates", ASYNC, &["pcab pc notify_a,notify_b 4", "pcabpcabf pcpcabf"]),
     orphan("fan_updates", EXIT, &["pcab - - 0", "pcabpcabf pcabf"]),
+];
+
+/// Charges executed, checkpoints, forks, most charges in one checkpoint, edge sum, and whether the
+/// last is the first. The measurement had 50, 12 to 20 trials of each line, all alike.
+#[rustfmt::skip]
+pub(super) const AT_ONCE: [(Durability, u32, &str); 5] = [
+    (Durability::Async, 4, "3 16 1 2 3 yes"),
+    (Durability::Async, 2, "3 16 1 2 3 yes"),
+    (Durability::Async, 1, "3 16 1 2 3 yes"),
+    (Durability::Sync, 4, "3 16 1 2 3 yes"),
+    (Durability::Exit, 4, "3 2 0 1 2 no"),
+];
+
+/// Forks, charges in the head's transcript, and that transcript. The steps are those of the
+/// first request's run: r0 left at step 2, so its input is 3.
+#[rustfmt::skip]
+pub(super) const LOADS: [(&str, Loads, &str); 7] = [
+    ("r0's last (charge done, next=notify)", Loads::Left, "1 2 pcpcnf"),
+    ("r1's input checkpoint", Loads::Step(3), "1 2 pcpcnf"),
+    ("r1 after __start__", Loads::Step(4), "1 2 pcpcnf"),
+    ("r1 after plan", Loads::Step(5), "1 2 pcppcnf"),
+    ("r1 after charge", Loads::Step(6), "1 3 pcpcpcnf"),
+    ("r1 after notify", Loads::Step(7), "1 3 pcpcnpcnf"),
+    ("r1 finished", Loads::Step(8), "0 3 pcpcnfpcnf"),
 ];
 
 const fn left_at_2(shape: Shape, given: Given, cells: &'static [&'static str]) -> Handler {

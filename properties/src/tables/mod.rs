@@ -8,6 +8,7 @@
 //! The tables are the faithful profile's. Under [`Profile::Safe`] some cells differ, and those are
 //! what the safe profile is for.
 
+mod concurrent;
 mod handlers;
 mod interrupt;
 mod measured;
@@ -42,5 +43,6 @@ pub fn all_under(registry: &Registry, profile: Profile, plan: RunPlan) -> Vec<Ta
     let simulated = Simulated { registry, profile, plan };
     let mut tables = vec![streaming::table(&simulated), interrupt::table(&simulated)];
     tables.extend(measured::HANDLERS.iter().map(|spec| handlers::table(&simulated, spec)));
+    tables.extend([concurrent::at_once(&simulated), concurrent::by_load(&simulated)]);
     tables
 }

@@ -79,7 +79,7 @@ fn strings(items: &[Json]) -> Vec<String> {
 }
 
 /// One letter a node: the first of its last word, so that parallel siblings keep apart.
-fn letters(nodes: &[String]) -> String {
+pub(super) fn letters(nodes: &[String]) -> String {
     let letter = |node: &String| node.rsplit('_').next().and_then(|word| word.chars().next());
     or_nothing(nodes.iter().filter_map(letter).collect())
 }

@@ -30,13 +30,16 @@ pub(super) struct Stack {
 impl Simulated<'_> {
     /// One client on one thread, with nothing else in the world.
     pub fn play(&self, stack: Stack, script: Vec<Step>) -> Outcome {
-        let scenario = stack.scenario(self.profile, script);
+        self.run(stack.scenario(self.profile, script))
+    }
+
+    pub fn run(&self, scenario: Scenario) -> Outcome {
         run(self.registry, &scenario, self.plan)
     }
 }
 
 impl Stack {
-    fn scenario(self, profile: Profile, script: Vec<Step>) -> Scenario {
+    pub fn scenario(self, profile: Profile, script: Vec<Step>) -> Scenario {
         let client = Client { name: "client".to_owned(), thread: "thread".to_owned(), script };
         Scenario {
             version: VERSION,
