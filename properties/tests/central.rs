@@ -107,6 +107,35 @@ fn both_at_any_moment() {
     ]);
 }
 
+/// Two notifications at once: nodes that run beside each other are tasks of their own in every mode,
+/// one may be done when the other is cut off, and the next run takes the finished one over.
+#[test]
+fn siblings_are_cut_off_one_by_one() {
+    let scenario = |seed: u64, next: Step| {
+        let pause = PAUSES[seed as usize % PAUSES.len()];
+        let faults = match seed % 2 {
+            0 => vec![],
+            _ => vec![kill(seed, When::WithinMs([0, 9_000]))],
+        };
+        let script = vec![message(Leave::WithinMs(ANY_MOMENT)), Step::Wait { ms: pause }, next];
+        Scenario { graph: "fan".to_owned(), ..booking(script, faults) }
+    };
+    let settings = over_http();
+    let marks = sweep(settings.len(), |seed| {
+        let next = next_step(seed);
+        settings[seed as usize % settings.len()].apply(scenario(seed / 7, next))
+    });
+    marks.require(&[
+        "the client left and the run with it",
+        "a kill between an effect and its record",
+        "a finished task's pending write was discarded",
+        "an orphan's effect",
+        "an effect happened twice",
+        "explained: ran on as an orphan",
+        "explained: process killed",
+    ]);
+}
+
 /// A full disk now and then: one put or one put_writes of the thread fails, and the client leaves
 /// at any moment besides.
 #[test]
