@@ -8,7 +8,11 @@ pub mod balancer;
 #[cfg(madsim)]
 pub mod browser;
 pub mod effect_log;
+pub mod payments;
 
 #[cfg(madsim)]
 pub use browser::{Browser, Ending, Leave, Visit};
 pub use effect_log::{Effect, EffectLog};
+#[cfg(madsim)]
+pub use payments::PaymentProvider;
+pub use payments::{Charge, ChargeState, Ledger, PaymentSettings, Refund};
