@@ -8,11 +8,15 @@ pub mod balancer;
 #[cfg(madsim)]
 pub mod browser;
 pub mod effect_log;
+#[cfg(madsim)]
+pub mod leaky_log;
 pub mod payments;
 
 #[cfg(madsim)]
 pub use browser::{Browser, Ending, Leave, Visit};
 pub use effect_log::{Effect, EffectLog};
+#[cfg(madsim)]
+pub use leaky_log::LeakyLog;
 #[cfg(madsim)]
 pub use payments::PaymentProvider;
 pub use payments::{Charge, ChargeState, Ledger, PaymentSettings, Refund};

@@ -23,6 +23,8 @@ pub struct Outcome {
     pub hash: u64,
     pub virtual_time: Duration,
     pub effects: Vec<Effect>,
+    /// What the scenario's log shows, by thread; the truth again unless that log leaks.
+    pub logged: BTreeMap<String, Vec<String>>,
     /// What is stored at the end, by thread.
     pub threads: BTreeMap<String, StoredThread>,
     pub sights: Vec<Sight>,

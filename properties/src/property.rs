@@ -75,18 +75,13 @@ pub fn standard() -> Vec<Property> {
         Property::new("shown", "the head's transcript shows every executed effect", |outcome| {
             per_thread(outcome, |thread| {
                 let transcript = outcome.transcript(thread);
-                let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-                for effect in outcome.executed(thread) {
-                    *counts.entry(&effect.node).or_default() += 1;
-                }
-                for node in &transcript {
-                    *counts.entry(node).or_default() -= 1;
-                }
-                let hidden = counts.into_iter().filter(|(_, count)| *count > 0);
-                let hidden = hidden.map(|(node, count)| {
+                let executed = outcome.executed(thread);
+                let nodes = executed.iter().map(|effect| effect.node.to_string());
+                let hidden = missing(nodes, &transcript).into_iter();
+                let line = |(node, count)| {
                     format!("{count} execution(s) of {node} are not in the head's transcript")
-                });
-                hidden.collect()
+                };
+                hidden.map(line).collect()
             })
         }),
         Property::new(
@@ -110,11 +105,34 @@ pub fn standard() -> Vec<Property> {
                 .collect()
             },
         ),
+        Property::new("logged", "the log shows every executed effect", |outcome| {
+            per_thread(outcome, |thread| {
+                let executed = outcome.executed(thread);
+                let labels = executed.iter().map(|effect| effect.label.to_string());
+                let logged = outcome.logged.get(thread).cloned().unwrap_or_default();
+                let lost = missing(labels, &logged).into_iter();
+                lost.map(|(label, n)| format!("{n} execution(s) of {label} are not in the log"))
+                    .collect()
+            })
+        }),
         Property::new("whole", "the run itself ends, and nothing of it is left over", |outcome| {
             let leaked = (outcome.leaked > 0).then(|| format!("{} tasks leaked", outcome.leaked));
             outcome.crash.clone().into_iter().chain(leaked).map(|e| ("-".to_owned(), e)).collect()
         }),
     ]
+}
+
+/// How often each name is executed more often than it is listed.
+fn missing(executed: impl Iterator<Item = String>, listed: &[String]) -> BTreeMap<String, usize> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    executed.for_each(|name| *counts.entry(name).or_default() += 1);
+    for name in listed {
+        if let Some(count) = counts.get_mut(name) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    counts.retain(|_, count| *count > 0);
+    counts
 }
 
 fn per_thread(outcome: &Outcome, check: impl Fn(&str) -> Vec<String>) -> Vec<(String, String)> {

@@ -18,6 +18,8 @@ pub struct GraphWorld {
     log: EffectLog,
     #[cfg(madsim)]
     process: Option<durasim_sim::Process>,
+    #[cfg(madsim)]
+    leaky: Option<durasim_models::LeakyLog>,
 }
 
 impl GraphWorld {
@@ -27,12 +29,18 @@ impl GraphWorld {
             log: EffectLog::new(),
             #[cfg(madsim)]
             process: None,
+            #[cfg(madsim)]
+            leaky: None,
         }
     }
 
     #[cfg(madsim)]
-    pub(crate) fn inside(process: durasim_sim::Process, log: EffectLog) -> GraphWorld {
-        GraphWorld { log, process: Some(process) }
+    pub(crate) fn inside(
+        process: durasim_sim::Process,
+        log: EffectLog,
+        leaky: Option<durasim_models::LeakyLog>,
+    ) -> GraphWorld {
+        GraphWorld { log, process: Some(process), leaky }
     }
 
     /// Executes an effect: one line in the log of what really happened. Call it once per node
@@ -43,11 +51,11 @@ impl GraphWorld {
 
     /// As [`GraphWorld::effect`], for a node with several effects: each has a label.
     pub async fn effect_named(&self, context: &NodeContext, label: &str) {
-        context.effect(label, async { self.append(context, label) }).await;
+        context.effect(label, self.append(context, label)).await;
     }
 
     #[cfg(madsim)]
-    fn append(&self, context: &NodeContext, label: &str) {
+    async fn append(&self, context: &NodeContext, label: &str) {
         let Some(process) = &self.process else { return };
         let name = |id: Option<&str>| id.map(Arc::from);
         let effect = Effect {
@@ -64,10 +72,13 @@ impl GraphWorld {
             step: context.step(),
         };
         self.log.append(process, effect);
+        if let Some(leaky) = &self.leaky {
+            leaky.append(process, context.thread().unwrap_or_default(), label).await;
+        }
     }
 
     #[cfg(not(madsim))]
-    fn append(&self, _context: &NodeContext, _label: &str) {
+    async fn append(&self, _context: &NodeContext, _label: &str) {
         let _: Option<Effect> = None;
         let _ = &self.log;
     }

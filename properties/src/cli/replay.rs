@@ -6,7 +6,7 @@ use serde_json::json;
 use super::args::ReplayArgs;
 use super::{select, worker};
 use crate::registry::Registry;
-use crate::scenario::Scenario;
+use crate::scenario::{Log, Scenario};
 use crate::world::{RunPlan, run};
 
 /// True when the seed breaks nothing that must hold.
@@ -42,6 +42,10 @@ pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
     for thread in outcome.thread_names() {
         let executed: Vec<_> = outcome.executed(thread).iter().map(|e| &*e.label).collect();
         println!("{thread}: executed   [{}]", executed.join(", "));
+        if scenario.log == Log::Leaky {
+            let logged = outcome.logged.get(thread).cloned().unwrap_or_default();
+            println!("{thread}: the log    [{}] (an illusion where it differs)", logged.join(", "));
+        }
         println!("{thread}: transcript [{}]", outcome.transcript(thread).join(", "));
     }
     for (reason, count) in &verdict.explained {

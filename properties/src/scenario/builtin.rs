@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str); 7] = files![
+const FILES: [(&str, &str); 8] = files![
     "disconnect-then-message",
     "disconnect-then-continue",
     "kill-then-message",
@@ -25,4 +25,5 @@ const FILES: [(&str, &str); 7] = files![
     "late-writes",
     "approval",
     "two-at-once",
+    "leaky-log",
 ];

@@ -49,6 +49,9 @@ pub struct Scenario {
     pub profile: Profile,
     #[serde(default)]
     pub delays: Delays,
+    /// What effects are counted with, besides the truth.
+    #[serde(default)]
+    pub log: Log,
     pub clients: Vec<Client>,
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -77,6 +80,18 @@ impl Store {
             Store::Sqlite => "sqlite",
         }
     }
+}
+
+/// The instrument that a person would count effects with. The judge always has the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Log {
+    /// A file whose appends are atomic: it never loses a line.
+    #[default]
+    Atomic,
+    /// A file that is appended to in two steps, under node sleeps that wake on a common tick: a
+    /// line is lost when the writes of two processes overlap.
+    Leaky,
 }
 
 /// How clients reach the graph.
@@ -220,6 +235,31 @@ pub struct Expect {
     pub hold: Vec<String>,
     /// Properties that this scenario is there to break: seeing them broken is no finding.
     pub demonstrates: Vec<String>,
+}
+
+impl Default for Scenario {
+    /// A scenario in which nobody does anything, with every field as a file that leaves it out.
+    fn default() -> Scenario {
+        Scenario {
+            version: VERSION,
+            name: String::new(),
+            about: String::new(),
+            graph: String::new(),
+            workers: one(),
+            store: Store::default(),
+            durability: Durability::default(),
+            stream_modes: updates(),
+            shape: Shape::default(),
+            cancel: scope(),
+            profile: Profile::default(),
+            delays: Delays::default(),
+            log: Log::default(),
+            clients: vec![],
+            faults: vec![],
+            expect: Expect::default(),
+            seed: 0,
+        }
+    }
 }
 
 impl Scenario {

@@ -4,7 +4,7 @@ use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
 
 use crate::outcome::Outcome;
 use crate::registry::Registry;
-use crate::scenario::{Client, Delays, Expect, Scenario, Shape, Step, Store, VERSION};
+use crate::scenario::{Client, Delays, Scenario, Shape, Step};
 use crate::world::{RunPlan, run};
 
 /// What all runs of all tables have in common.
@@ -42,12 +42,8 @@ impl Stack {
     pub fn scenario(self, profile: Profile, script: Vec<Step>) -> Scenario {
         let client = Client { name: "client".to_owned(), thread: "thread".to_owned(), script };
         Scenario {
-            version: VERSION,
             name: format!("table/{}/{}/{}", self.graph, self.shape.name(), name(self.given)),
-            about: String::new(),
             graph: self.graph.to_owned(),
-            workers: 1,
-            store: Store::Sqlite,
             durability: self.given.unwrap_or_default(),
             stream_modes: self.modes.to_vec(),
             shape: self.shape,
@@ -55,9 +51,7 @@ impl Stack {
             profile,
             delays: Delays { put_ms: [self.put_ms; 2], ..Delays::default() },
             clients: vec![client],
-            faults: vec![],
-            expect: Expect::default(),
-            seed: 0,
+            ..Scenario::default()
         }
     }
 }

@@ -18,10 +18,12 @@ use super::observe::TraceObserver;
 /// How long a blocking call waits for its thread, at least and at most.
 const BLOCKING_LATENCY: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
-/// All doors of `process`. Requests that are held wait at its gate.
-pub(super) fn doors(process: &Process, holds: Holds) -> Doors {
+/// All doors of `process`. Requests that are held wait at its gate; its sleeps end on a multiple of
+/// `tick`, if there is one.
+pub(super) fn doors(process: &Process, holds: Holds, tick: Option<Duration>) -> Doors {
     let world = Arc::new(InWorld {
         process: process.clone(),
+        tick,
         actor: format!("{}#{}", process.name(), process.incarnation()),
     });
     Doors {
@@ -37,6 +39,7 @@ pub(super) fn doors(process: &Process, holds: Holds) -> Doors {
 
 struct InWorld {
     process: Process,
+    tick: Option<Duration>,
     /// Names this life of the process in streams of chance.
     actor: String,
 }
@@ -92,7 +95,16 @@ impl Clock for InWorld {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(self.process.world().sleep(duration))
+        let world = self.process.world();
+        let now = world.now();
+        let wakes = match self.tick {
+            None => now + duration,
+            Some(tick) => {
+                let ticks = (now + duration).as_nanos().div_ceil(tick.as_nanos());
+                tick * u32::try_from(ticks).unwrap_or(u32::MAX)
+            }
+        };
+        Box::pin(world.sleep(wakes - now))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use durasim_models::EffectLog;
+use durasim_models::{EffectLog, LeakyLog};
 use durasim_sim::{LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};
@@ -14,7 +14,7 @@ use super::server::{Fleet, Program};
 use super::store::StoreFaults;
 use crate::outcome::{Outcome, StoredThread};
 use crate::registry::{GraphWorld, Registry};
-use crate::scenario::{Scenario, bounds};
+use crate::scenario::{Log, Scenario, bounds};
 
 /// How long after the last client's last step the world is left alone before it is judged: longer
 /// than any node of an orphan and any delayed write.
@@ -44,8 +44,8 @@ pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), Strin
     let finished = durasim_sim::run(0, RunOptions::default(), move |world| {
         Box::pin(async move {
             let process = world.process("compiler", "compiler", |_| Box::pin(async {}));
-            let doors = super::doors::doors(&process, Holds::default());
-            let graph = (entry.build)(&GraphWorld::inside(process, EffectLog::new()));
+            let doors = super::doors::doors(&process, Holds::default(), None);
+            let graph = (entry.build)(&GraphWorld::inside(process, EffectLog::new(), None));
             graph.compile(None, &doors, options).map(drop).map_err(|error| error.to_string())
         })
     });
@@ -89,12 +89,13 @@ fn drive(
     let entry = registry.find_graph(&scenario.graph).expect("a registered graph").clone();
     let reported = Reported::default();
     let log = EffectLog::new();
+    let leaky = (scenario.log == Log::Leaky).then(LeakyLog::new);
     let threads: Arc<Mutex<BTreeMap<String, StoredThread>>> = Arc::default();
 
     let driver = {
         let (scenario, entry) = (Arc::new(scenario.clone()), entry.clone());
         let (models, reported) = (registry.models.clone(), reported.clone());
-        let (log, threads) = (log.clone(), threads.clone());
+        let (log, leaky, threads) = (log.clone(), leaky.clone(), threads.clone());
         move |world: World| -> durasim_sim::BoxFuture<'static, Result<(), String>> {
             Box::pin(async move {
                 let (least, most) = bounds(scenario.delays.network_ms);
@@ -106,6 +107,7 @@ fn drive(
                     scenario: scenario.clone(),
                     entry,
                     log: log.clone(),
+                    leaky,
                     faults,
                     holds: holds.clone(),
                 };
@@ -160,7 +162,12 @@ fn drive(
     };
     let reports = std::mem::take(&mut *reported.lock().unwrap_or_else(PoisonError::into_inner));
     let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(PoisonError::into_inner));
+    let logged = |thread: &str| match &leaky {
+        Some(leaky) => leaky.of_thread(thread),
+        None => log.of_thread(thread).iter().map(|effect| effect.label.to_string()).collect(),
+    };
     Outcome {
+        logged: threads.keys().map(|thread| (thread.clone(), logged(thread))).collect(),
         scenario: scenario.clone(),
         graph: entry,
         seed: plan.seed,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use durasim_models::EffectLog;
+use durasim_models::leaky_log::TICK;
+use durasim_models::{EffectLog, LeakyLog};
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::http::{self, HandlerConfig, HandlerShape};
@@ -51,6 +52,7 @@ pub(super) struct Program {
     pub scenario: Arc<Scenario>,
     pub entry: GraphEntry,
     pub log: EffectLog,
+    pub leaky: Option<LeakyLog>,
     pub faults: Arc<StoreFaults>,
     pub holds: Holds,
 }
@@ -130,8 +132,9 @@ impl Server {
 
 /// One life of a server: open the store, compile the graph, serve.
 async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) {
-    let Program { scenario, entry, log, faults, holds } = program;
-    let doors = doors(&process, holds);
+    let Program { scenario, entry, log, leaky, faults, holds } = program;
+    let tick = leaky.as_ref().map(|_| TICK);
+    let doors = doors(&process, holds, tick);
     let mut memory = None;
     let inner: Arc<dyn Saver> = match scenario.store {
         Store::Sqlite => SqliteSaver::open(DATABASE, &doors).await.expect("the database opens"),
@@ -142,7 +145,7 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
         }
     };
     let saver: Arc<dyn Saver> = Arc::new(FaultySaver { inner, faults, process: process.clone() });
-    let world = GraphWorld::inside(process.clone(), log);
+    let world = GraphWorld::inside(process.clone(), log, leaky);
     let graph = (entry.build)(&world).compile(Some(saver), &doors, scenario.profile.options());
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =

@@ -105,5 +105,6 @@ fn on_one_thread(graph: &str, script: Vec<Step>, faults: Vec<Fault>) -> Scenario
         faults,
         expect: Expect::default(),
         seed: 0,
+        ..Scenario::default()
     }
 }
