@@ -10,6 +10,7 @@ pub mod declarative;
 pub mod graphs;
 pub mod model;
 pub mod outcome;
+pub mod payment;
 pub mod property;
 pub mod registry;
 pub mod scenario;
@@ -20,9 +21,9 @@ pub mod world;
 
 pub use cli::main;
 pub use model::Call;
-pub use outcome::{Glimpse, Outcome, Sight, StoredThread};
+pub use outcome::{Glimpse, Outcome, Sight, StoredThread, UnknownCharge};
 pub use property::{Property, Violation};
-pub use registry::{GraphWorld, Registry};
+pub use registry::{GraphWorld, Registry, Vary};
 pub use scenario::Scenario;
 
 /// What a user's graph, model or property needs from the crates below, under one name.

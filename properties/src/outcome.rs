@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use durasim_models::Effect;
+use durasim_models::{Charge, Effect};
 use durasim_sim::Event;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -23,6 +23,10 @@ pub struct Outcome {
     pub hash: u64,
     pub virtual_time: Duration,
     pub effects: Vec<Effect>,
+    /// The provider's ledger; empty unless effects go over HTTP.
+    pub charges: Vec<Charge>,
+    /// Charges whose sender never read a reply, and what a look-up says of each.
+    pub unknown: Vec<UnknownCharge>,
     /// What the scenario's log shows, by thread; the truth again unless that log leaks.
     pub logged: BTreeMap<String, Vec<String>>,
     /// What is stored at the end, by thread.
@@ -47,6 +51,18 @@ pub struct Sight {
     pub ending: String,
     /// The error class of a failed run, or what broke.
     pub problem: Option<String>,
+}
+
+/// A charge request that may have left its socket and whose reply was never read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnknownCharge {
+    pub thread: String,
+    pub request: String,
+    pub booking: String,
+    pub sent_at: Duration,
+    /// Ids of the succeeded charges that a look-up by the booking finds afterwards; `None` when the
+    /// provider did not answer.
+    pub charges: Option<Vec<String>>,
 }
 
 /// What a reload showed, and what was there at that moment.

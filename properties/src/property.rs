@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::accounting;
-use crate::outcome::Outcome;
+use durasim_models::ChargeState;
+
+use crate::outcome::{Outcome, UnknownCharge};
 
 /// One way in which an outcome breaks a property.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +105,37 @@ pub fn standard() -> Vec<Property> {
                     (sight.thread.clone(), evidence)
                 })
                 .collect()
+            },
+        ),
+        Property::new("charged-once", "the provider charges each booking once", |outcome| {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for charge in outcome.charges.iter().filter(|c| c.state == ChargeState::Succeeded) {
+                *counts.entry(&charge.business_id).or_default() += 1;
+            }
+            let twice = counts.into_iter().filter(|(_, count)| *count > 1);
+            let line = |(booking, count)| {
+                ("-".to_owned(), format!("the provider charged {booking} {count} times"))
+            };
+            twice.map(line).collect()
+        }),
+        Property::new(
+            "answered",
+            "every charge request that may have left has its reply read",
+            |outcome| {
+                let line = |unknown: &UnknownCharge| {
+                    let settled = match &unknown.charges {
+                        None => "the provider does not answer a look-up".to_owned(),
+                        Some(ids) if ids.is_empty() => "a look-up finds no charge".to_owned(),
+                        Some(ids) => format!("a look-up finds {}", ids.join(", ")),
+                    };
+                    let UnknownCharge { thread, request, booking, sent_at, .. } = unknown;
+                    let evidence = format!(
+                        "the outcome of the charge for {booking} that {request} sent at \
+                         {sent_at:?} is unknown to its sender; {settled}"
+                    );
+                    (thread.clone(), evidence)
+                };
+                outcome.unknown.iter().map(line).collect()
             },
         ),
         Property::new("logged", "the log shows every executed effect", |outcome| {

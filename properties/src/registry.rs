@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use durasim_models::{Effect, EffectLog};
-use durasim_runtime::{NodeContext, StateGraph};
+use durasim_runtime::{NodeContext, NodeError, StateGraph};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::model::{Call, Model};
+use crate::payment::{self, Keying};
 use crate::property::Property;
-use crate::scenario::Scenario;
+use crate::scenario::{Effects, Scenario};
 
 /// What a graph is given when it is built inside a server process of the world.
 #[derive(Clone)]
@@ -20,6 +22,8 @@ pub struct GraphWorld {
     process: Option<durasim_sim::Process>,
     #[cfg(madsim)]
     leaky: Option<durasim_models::LeakyLog>,
+    effects: Effects,
+    attempts: Arc<AtomicU64>,
 }
 
 impl GraphWorld {
@@ -31,6 +35,8 @@ impl GraphWorld {
             process: None,
             #[cfg(madsim)]
             leaky: None,
+            effects: Effects::Log,
+            attempts: Arc::default(),
         }
     }
 
@@ -39,8 +45,9 @@ impl GraphWorld {
         process: durasim_sim::Process,
         log: EffectLog,
         leaky: Option<durasim_models::LeakyLog>,
+        effects: Effects,
     ) -> GraphWorld {
-        GraphWorld { log, process: Some(process), leaky }
+        GraphWorld { log, process: Some(process), leaky, effects, attempts: Arc::default() }
     }
 
     /// Executes an effect: one line in the log of what really happened. Call it once per node
@@ -81,6 +88,59 @@ impl GraphWorld {
     async fn append(&self, _context: &NodeContext, _label: &str) {
         let _: Option<Effect> = None;
         let _ = &self.log;
+    }
+
+    /// Charges for `booking`: at the payment provider when the scenario's effects go over HTTP,
+    /// and in the log of what really happened once that is known. Fails when the provider refuses
+    /// or never answers.
+    pub async fn charge(
+        &self,
+        context: &NodeContext,
+        keying: Keying,
+        booking: &str,
+        cents: u64,
+    ) -> Result<(), NodeError> {
+        if self.effects == Effects::Http {
+            let charging = payment::charge(self, context, keying, booking, cents);
+            context.effect("payments", charging).await?;
+        }
+        self.effect(context).await;
+        Ok(())
+    }
+
+    /// Names the next attempt at a charge, in this process.
+    pub(crate) fn next_attempt(&self) -> String {
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
+        #[cfg(madsim)]
+        if let Some(process) = &self.process {
+            return format!("{}#{}/{attempt}", process.name(), process.incarnation());
+        }
+        attempt.to_string()
+    }
+
+    /// Notes a step of a charge in the trace.
+    pub(crate) fn note(
+        &self,
+        context: &NodeContext,
+        name: &'static str,
+        attempt: &str,
+        booking: &str,
+    ) {
+        #[cfg(madsim)]
+        if let Some(process) = &self.process {
+            let id = |id: Option<&str>| id.map(Arc::from);
+            let labels = durasim_sim::Labels {
+                request: id(context.request()),
+                run: id(context.run()),
+                thread: id(context.thread()),
+                checkpoint: Some(context.checkpoint().into()),
+                task: Some(context.task().into()),
+            };
+            let fields = vec![("attempt", attempt.into()), ("booking", booking.into())];
+            process.note(labels, name, fields);
+        }
+        #[cfg(not(madsim))]
+        let _ = (context, name, attempt, booking);
     }
 
     /// Sends one line to a party at `authority` (`host:port`) and reads the line it answers. Fails
@@ -130,13 +190,23 @@ impl GraphEntry {
     }
 }
 
+/// What the default sweep varies about a question's scenarios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vary {
+    Nothing,
+    /// Both profiles.
+    Profile,
+    /// Every durability, store and profile.
+    Everything,
+}
+
 /// Everything that a simulation binary can name.
 #[derive(Clone, Default)]
 pub struct Registry {
     pub(crate) graphs: BTreeMap<String, GraphEntry>,
     pub(crate) properties: Vec<Property>,
-    /// Each with whether a sweep varies it.
-    pub(crate) scenarios: Vec<(Scenario, bool)>,
+    /// By question: scenarios that are asked the same thing, and what a sweep varies about them.
+    pub(crate) questions: Vec<(Vec<Scenario>, Vary)>,
     pub(crate) models: Vec<Model>,
     pub(crate) program: Option<String>,
 }
@@ -150,7 +220,8 @@ impl Registry {
     /// The graphs and scenarios of this repository.
     pub fn builtin() -> Registry {
         let registry = crate::graphs::register(Registry::new());
-        crate::scenario::builtin().into_iter().fold(registry, Registry::sweep)
+        let questions = crate::scenario::builtin().into_iter();
+        questions.fold(registry, |registry, (scenarios, vary)| registry.question(scenarios, vary))
     }
 
     /// How commands that are printed for people start; `cargo run --` unless said otherwise.
@@ -197,14 +268,18 @@ impl Registry {
 
     /// A scenario that can be named on the command line and is part of the default sweep, as it
     /// is.
-    pub fn scenario(mut self, scenario: Scenario) -> Registry {
-        self.scenarios.push((scenario, false));
-        self
+    pub fn scenario(self, scenario: Scenario) -> Registry {
+        self.question(vec![scenario], Vary::Nothing)
     }
 
     /// As [`Registry::scenario`]; the default sweep runs it in every durability, store and profile.
-    pub fn sweep(mut self, scenario: Scenario) -> Registry {
-        self.scenarios.push((scenario, true));
+    pub fn sweep(self, scenario: Scenario) -> Registry {
+        self.question(vec![scenario], Vary::Everything)
+    }
+
+    /// Several scenarios that are asked the same thing, for one table of answers.
+    pub fn question(mut self, scenarios: Vec<Scenario>, vary: Vary) -> Registry {
+        self.questions.push((scenarios, vary));
         self
     }
 
@@ -238,8 +313,13 @@ impl Registry {
         self.properties.iter().find(|property| property.name == name)
     }
 
+    /// All registered scenarios, in the order of their questions.
+    pub fn scenarios(&self) -> impl Iterator<Item = &Scenario> {
+        self.questions.iter().flat_map(|(scenarios, _)| scenarios)
+    }
+
     pub fn find_scenario(&self, name: &str) -> Option<&Scenario> {
-        self.scenarios.iter().map(|(scenario, _)| scenario).find(|scenario| scenario.name == name)
+        self.scenarios().find(|scenario| scenario.name == name)
     }
 
     pub(crate) fn program_name(&self) -> &str {

@@ -48,6 +48,10 @@ pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
         }
         println!("{thread}: transcript [{}]", outcome.transcript(thread).join(", "));
     }
+    for charge in &outcome.charges {
+        let (id, booking, state) = (&charge.id, &charge.business_id, charge.state.name());
+        println!("the provider's ledger: {id} for {booking}, {state}");
+    }
     for (reason, count) in &verdict.explained {
         println!("not on any edge: {count}, {reason}");
     }

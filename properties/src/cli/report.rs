@@ -81,13 +81,25 @@ pub fn print_questions(registry: &Registry, choice: &Choice, questions: &[Questi
 
 fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
     let Some(first) = question.variants.first().map(|variant| &variant.scenario) else { return };
-    println!("\n{} — {}", first.name, first.about);
-    let checked: Vec<&String> =
-        first.expect.hold.iter().chain(&first.expect.demonstrates).collect();
+    let names: BTreeSet<&str> =
+        question.variants.iter().map(|variant| variant.scenario.name.as_str()).collect();
+    let several = names.len() > 1;
+    let title = if several { "in comparison" } else { first.name.as_str() };
+    println!("\n{title} — {}", first.about);
+    // Every property that some variant names, in the order in which they are first named.
+    let mut checked: Vec<&String> = Vec::new();
+    for variant in &question.variants {
+        let expect = &variant.scenario.expect;
+        for property in expect.hold.iter().chain(&expect.demonstrates) {
+            if !checked.contains(&property) {
+                checked.push(property);
+            }
+        }
+    }
     let mut table = Table::new();
     table.load_style(STYLE);
     let fixed = ["durability", "profile", "runs", "executed", "on edges", "explained rest"];
-    let header = fixed.iter().map(|name| name.to_string());
+    let header = several.then_some("scenario").into_iter().chain(fixed).map(str::to_owned);
     table.set_header(header.chain(checked.iter().map(|name| name.to_string())));
     for group in grouped(&question.variants) {
         let sum = |of: fn(&Variant) -> usize| group.iter().map(|v| of(v)).sum::<usize>();
@@ -96,22 +108,27 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
             *explained.entry(reason).or_default() += count;
         }
         let explained = explained.iter().map(|(reason, count)| format!("{count} {reason}"));
-        let seeds = sum(|variant| variant.seeds);
         let scenario = &group[0].scenario;
         let mut row = vec![
             scenario.durability.name().to_owned(),
             scenario.profile.name().to_owned(),
-            seeds.to_string(),
+            sum(|variant| variant.seeds).to_string(),
             sum(|variant| variant.executed).to_string(),
             sum(|variant| variant.recorded).to_string(),
             explained.collect::<Vec<_>>().join("\n"),
         ];
+        if several {
+            row.insert(0, scenario.name.clone());
+        }
         for property in &checked {
             let broken: usize = group.iter().filter_map(|v| v.broken.get(*property)).sum();
-            row.push(match (broken, first.expect.hold.contains(property)) {
-                (0, _) => "holds".to_owned(),
-                (broken, true) => format!("BROKEN in {broken}"),
-                (broken, false) => format!("shown in {broken}"),
+            let holds = scenario.expect.hold.contains(property);
+            let shows = scenario.expect.demonstrates.contains(property);
+            row.push(match broken {
+                _ if !holds && !shows => "not asked".to_owned(),
+                0 => "holds".to_owned(),
+                broken if holds => format!("BROKEN in {broken}"),
+                broken => format!("shown in {broken}"),
             });
         }
         table.add_row(row);
@@ -139,7 +156,10 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
 
 /// Variants that differ only in their store share a row.
 fn grouped(variants: &[Variant]) -> Vec<Vec<&Variant>> {
-    let key = |variant: &Variant| (variant.scenario.durability, variant.scenario.profile);
+    let key = |variant: &Variant| {
+        let scenario = &variant.scenario;
+        (scenario.name.clone(), scenario.durability, scenario.profile)
+    };
     let mut groups: Vec<Vec<&Variant>> = Vec::new();
     for variant in variants {
         match groups.iter_mut().find(|group| key(group[0]) == key(variant)) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use durasim_runtime::{Durability, Profile};
 
 use super::args::Choice;
-use crate::registry::Registry;
+use crate::registry::{Registry, Vary};
 use crate::scenario::{self, Scenario, Store};
 
 /// The one scenario that was named.
@@ -25,18 +25,14 @@ pub fn sweep(registry: &Registry, choice: &Choice) -> Result<Vec<Vec<Scenario>>,
     if choice.scenario.is_some() {
         return Ok(vec![vec![one(registry, choice)?]]);
     }
-    if registry.scenarios.is_empty() {
+    if registry.questions.is_empty() {
         return Err("no scenario is registered; name a file with --scenario".to_owned());
     }
     let mut questions = Vec::new();
-    for (scenario, varied) in &registry.scenarios {
+    for (scenarios, vary) in &registry.questions {
         let mut variants: Vec<Scenario> = Vec::new();
-        for mut variant in if *varied { vary(scenario) } else { vec![scenario.clone()] } {
+        for mut variant in scenarios.iter().flat_map(|scenario| varied(scenario, *vary)) {
             change(&mut variant, choice);
-            // Several workers share no memory.
-            if *varied && variant.workers > 1 && variant.store == Store::Memory {
-                continue;
-            }
             // An option that replaces what was varied makes variants equal: one is enough.
             if !variants.contains(&variant) {
                 check(registry, &variant)?;
@@ -48,17 +44,26 @@ pub fn sweep(registry: &Registry, choice: &Choice) -> Result<Vec<Vec<Scenario>>,
     Ok(questions)
 }
 
-fn vary(scenario: &Scenario) -> Vec<Scenario> {
+fn varied(scenario: &Scenario, vary: Vary) -> Vec<Scenario> {
+    let (durabilities, stores): (&[_], &[_]) = match vary {
+        Vary::Nothing => return vec![scenario.clone()],
+        Vary::Profile => (&[scenario.durability], &[scenario.store]),
+        // Several workers share no memory.
+        Vary::Everything if scenario.workers > 1 => (&DURABILITIES, &[Store::Sqlite]),
+        Vary::Everything => (&DURABILITIES, &[Store::Sqlite, Store::Memory]),
+    };
     let mut variants = Vec::new();
-    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+    for &durability in durabilities {
         for profile in [Profile::Faithful, Profile::Safe] {
-            for store in [Store::Sqlite, Store::Memory] {
+            for &store in stores {
                 variants.push(Scenario { durability, profile, store, ..scenario.clone() });
             }
         }
     }
     variants
 }
+
+const DURABILITIES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
 
 fn find(registry: &Registry, named: &str) -> Result<Scenario, String> {
     if let Some(scenario) = registry.find_scenario(named) {
@@ -72,7 +77,7 @@ fn find(registry: &Registry, named: &str) -> Result<Scenario, String> {
 }
 
 fn known(registry: &Registry) -> String {
-    let names: Vec<&str> = registry.scenarios.iter().map(|(s, _)| s.name.as_str()).collect();
+    let names: Vec<&str> = registry.scenarios().map(|scenario| scenario.name.as_str()).collect();
     format!("there are {}", names.join(", "))
 }
 

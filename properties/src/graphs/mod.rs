@@ -2,8 +2,10 @@
 
 mod approval;
 mod booking;
+mod paying;
 mod progress;
 
+use crate::payment::Keying;
 use crate::registry::Registry;
 
 pub use progress::CHUNKS;
@@ -15,6 +17,16 @@ pub fn register(registry: Registry) -> Registry {
         .transcript("booking", "steps")
         .graph("fan", booking::fan)
         .transcript("fan", "steps")
+        .graph("pay-no-key", |world| paying::graph(world, Keying::None))
+        .transcript("pay-no-key", "steps")
+        .graph("pay-minted-key", |world| paying::graph(world, Keying::Minted))
+        .transcript("pay-minted-key", "steps")
+        .graph("pay-look-up-first", |world| paying::graph(world, Keying::LookUpFirst))
+        .transcript("pay-look-up-first", "steps")
+        .graph("pay-fresh-key", |world| paying::graph(world, Keying::FreshOnConflict))
+        .transcript("pay-fresh-key", "steps")
+        .graph("pay-booking-key", |world| paying::graph(world, Keying::Booking))
+        .transcript("pay-booking-key", "steps")
         .graph("monolithic", progress::monolithic)
         .effects("monolithic", &[])
         .graph("stepwise", progress::stepwise)

@@ -65,6 +65,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     if scenario.workers > 1 && scenario.store == Store::Memory {
         return Err("store: each of several workers would have a memory of its own".to_owned());
     }
+    scenario.provider.check().map_err(|problem| format!("provider.{problem}"))?;
     if scenario.clients.is_empty() {
         return Err("clients: is empty; nothing would happen".to_owned());
     }

@@ -6,6 +6,7 @@ mod file;
 
 use std::time::Duration;
 
+use durasim_models::PaymentSettings;
 use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -49,6 +50,12 @@ pub struct Scenario {
     pub profile: Profile,
     #[serde(default)]
     pub delays: Delays,
+    /// How the charging node charges.
+    #[serde(default)]
+    pub effects: Effects,
+    /// The payment provider, if effects go over HTTP.
+    #[serde(default)]
+    pub provider: PaymentSettings,
     /// What effects are counted with, besides the truth.
     #[serde(default)]
     pub log: Log,
@@ -80,6 +87,17 @@ impl Store {
             Store::Sqlite => "sqlite",
         }
     }
+}
+
+/// Where the effect of a charging node happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effects {
+    /// Nowhere but in the log: the instrument of the measured tables.
+    #[default]
+    Log,
+    /// At the payment provider, over the simulated network.
+    Http,
 }
 
 /// The instrument that a person would count effects with. The judge always has the truth.
@@ -253,6 +271,8 @@ impl Default for Scenario {
             cancel: scope(),
             profile: Profile::default(),
             delays: Delays::default(),
+            effects: Effects::default(),
+            provider: PaymentSettings::default(),
             log: Log::default(),
             clients: vec![],
             faults: vec![],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use durasim_models::{EffectLog, LeakyLog};
+use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider};
 use durasim_sim::{LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};
@@ -12,9 +12,10 @@ use super::faults::strike;
 use super::hold::Holds;
 use super::server::{Fleet, Program};
 use super::store::StoreFaults;
-use crate::outcome::{Outcome, StoredThread};
+use crate::outcome::{Outcome, StoredThread, UnknownCharge};
+use crate::payment::settle::unknown_charges;
 use crate::registry::{GraphWorld, Registry};
-use crate::scenario::{Log, Scenario, bounds};
+use crate::scenario::{Effects, Log, Scenario, bounds};
 
 /// How long after the last client's last step the world is left alone before it is judged: longer
 /// than any node of an orphan and any delayed write.
@@ -45,7 +46,8 @@ pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), Strin
         Box::pin(async move {
             let process = world.process("compiler", "compiler", |_| Box::pin(async {}));
             let doors = super::doors::doors(&process, Holds::default(), None);
-            let graph = (entry.build)(&GraphWorld::inside(process, EffectLog::new(), None));
+            let graph =
+                (entry.build)(&GraphWorld::inside(process, EffectLog::new(), None, Effects::Log));
             graph.compile(None, &doors, options).map(drop).map_err(|error| error.to_string())
         })
     });
@@ -90,17 +92,23 @@ fn drive(
     let reported = Reported::default();
     let log = EffectLog::new();
     let leaky = (scenario.log == Log::Leaky).then(LeakyLog::new);
+    let ledger = Ledger::new();
+    let unknown: Arc<Mutex<Vec<UnknownCharge>>> = Arc::default();
     let threads: Arc<Mutex<BTreeMap<String, StoredThread>>> = Arc::default();
 
     let driver = {
         let (scenario, entry) = (Arc::new(scenario.clone()), entry.clone());
         let (models, reported) = (registry.models.clone(), reported.clone());
+        let (ledger, unknown) = (ledger.clone(), unknown.clone());
         let (log, leaky, threads) = (log.clone(), leaky.clone(), threads.clone());
         move |world: World| -> durasim_sim::BoxFuture<'static, Result<(), String>> {
             Box::pin(async move {
                 let (least, most) = bounds(scenario.delays.network_ms);
                 world.net().set_default_link(LinkSpec::between(least, most));
                 models.iter().for_each(|model| model.start(&world));
+                if scenario.effects == Effects::Http {
+                    PaymentProvider::start(&world, scenario.provider.clone(), ledger);
+                }
                 let faults = StoreFaults::new(&world, &scenario, plan.sabotage);
                 let holds = Holds::default();
                 let program = Program {
@@ -145,6 +153,10 @@ fn drive(
                     let _ = beside.await;
                 }
                 world.sleep(QUIET).await;
+                if scenario.effects == Effects::Http {
+                    let found = unknown_charges(&world.driver(), world.trace()).await;
+                    *unknown.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                }
                 for client in &scenario.clients {
                     let rows = fleet.rows(scenario.store, &client.thread).await?;
                     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,6 +187,8 @@ fn drive(
         hash: finished.hash,
         virtual_time: finished.virtual_time,
         effects: log.all(),
+        charges: ledger.charges(),
+        unknown: std::mem::take(&mut *unknown.lock().unwrap_or_else(PoisonError::into_inner)),
         threads,
         sights: reports.sights,
         glimpses: reports.glimpses,

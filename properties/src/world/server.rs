@@ -145,7 +145,7 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
         }
     };
     let saver: Arc<dyn Saver> = Arc::new(FaultySaver { inner, faults, process: process.clone() });
-    let world = GraphWorld::inside(process.clone(), log, leaky);
+    let world = GraphWorld::inside(process.clone(), log, leaky, scenario.effects);
     let graph = (entry.build)(&world).compile(Some(saver), &doors, scenario.profile.options());
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =
