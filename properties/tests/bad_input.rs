@@ -130,7 +130,7 @@ fn files_with_a_mistake_in_one_field() {
         ("/graph", json!(["booking"]), "graph"),
         ("/colour", json!("red"), "colour"),
         ("/workers", json!(0), "workers"),
-        ("/workers", json!(2), "workers"),
+        ("/workers", json!(1_000_000), "workers"),
         ("/workers", json!(-1), "workers"),
         ("/store", json!("paper"), "store"),
         ("/durability", json!("maybe"), "durability"),
