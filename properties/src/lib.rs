@@ -4,6 +4,7 @@
 //! properties and models. The graphs of this repository go through that same door.
 
 pub mod accounting;
+pub mod case;
 pub mod cli;
 pub mod conformance;
 pub mod declarative;

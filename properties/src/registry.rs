@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::model::{Call, Model};
 use crate::payment::{self, Keying};
 use crate::property::Property;
-use crate::scenario::{Effects, Scenario};
+use crate::scenario::{Effects, Scenario, declared};
 
 /// What a graph is given when it is built inside a server process of the world.
 #[derive(Clone)]
@@ -307,6 +307,17 @@ impl Registry {
 
     pub fn find_graph(&self, name: &str) -> Option<&GraphEntry> {
         self.graphs.get(name)
+    }
+
+    /// The graph of a scenario: its own, or the registered one that it names.
+    pub fn graph_of(&self, scenario: &Scenario) -> Result<GraphEntry, String> {
+        if let Some(spec) = &scenario.declared {
+            return declared::entry(&scenario.graph, spec);
+        }
+        self.find_graph(&scenario.graph).cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.graphs.keys().map(String::as_str).collect();
+            format!("graph: {:?} is not one of {}", scenario.graph, known.join(", "))
+        })
     }
 
     pub fn find_property(&self, name: &str) -> Option<&Property> {

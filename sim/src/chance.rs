@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::lock::lock;
 
 /// One recorded draw.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub label: Arc<str>,
     pub actor: Arc<str>,
@@ -35,6 +35,8 @@ pub struct Chance {
     seed: u64,
     streams: Arc<Mutex<BTreeMap<u64, Stream>>>,
     tape: Arc<Tape>,
+    /// Values that a tape prescribes, by stream and index.
+    prescribed: Arc<BTreeMap<u64, BTreeMap<u64, u64>>>,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +47,18 @@ struct Tape {
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        Chance { seed, streams: Arc::default(), tape: Arc::default() }
+        Chance { seed, streams: Arc::default(), tape: Arc::default(), prescribed: Arc::default() }
+    }
+
+    /// As [`Chance::new`], but the draws that the tape has are given its values. A draw that it does
+    /// not have comes from the seed, so a tape may be cut, edited, or be of another program.
+    pub fn replaying(seed: u64, tape: &[Choice]) -> Self {
+        let mut prescribed: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
+        for choice in tape {
+            let stream = stream_seed(seed, &choice.label, &choice.actor);
+            prescribed.entry(stream).or_default().insert(choice.index, choice.value);
+        }
+        Chance { prescribed: Arc::new(prescribed), ..Chance::new(seed) }
     }
 
     /// The seed of the run.
@@ -58,14 +71,18 @@ impl Chance {
         let key = stream_seed(self.seed, label, actor);
         lock(&self.streams)
             .entry(key)
-            .or_insert_with(|| Stream::new(key, label, actor, self.tape.clone()))
+            .or_insert_with(|| {
+                let prescribed = self.prescribed.get(&key).cloned().unwrap_or_default();
+                Stream::new(key, label, actor, self.tape.clone(), prescribed)
+            })
             .clone()
     }
 
     /// A fresh stream, from its start at every call, that never shows on the tape: for randomness
     /// that decides nothing.
     pub fn off_the_tape(&self, label: &str) -> Stream {
-        Stream::new(stream_seed(self.seed, label, ""), label, "", Arc::default())
+        let seed = stream_seed(self.seed, label, "");
+        Stream::new(seed, label, "", Arc::default(), BTreeMap::new())
     }
 
     /// Starts or stops recording draws; off at first, as it costs memory for every draw.
@@ -97,6 +114,7 @@ struct StreamInner {
     actor: Arc<str>,
     state: Mutex<State>,
     tape: Arc<Tape>,
+    prescribed: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug)]
@@ -106,10 +124,22 @@ struct State {
 }
 
 impl Stream {
-    fn new(seed: u64, label: &str, actor: &str, tape: Arc<Tape>) -> Self {
+    fn new(
+        seed: u64,
+        label: &str,
+        actor: &str,
+        tape: Arc<Tape>,
+        prescribed: BTreeMap<u64, u64>,
+    ) -> Self {
         let state = Mutex::new(State { generator: Xoshiro256::new(seed), drawn: 0 });
         Stream {
-            inner: Arc::new(StreamInner { label: label.into(), actor: actor.into(), state, tape }),
+            inner: Arc::new(StreamInner {
+                label: label.into(),
+                actor: actor.into(),
+                state,
+                tape,
+                prescribed,
+            }),
         }
     }
 
@@ -159,11 +189,17 @@ impl Stream {
     /// The one door through which every value leaves a stream: `0..bound`, or all 64 bits for 0.
     fn draw(&self, bound: u64) -> u64 {
         let mut state = lock(&self.inner.state);
-        let value = match bound {
+        // Drawn even when the tape has another value: what comes after it stays where it was.
+        let drawn = match bound {
             0 => state.generator.next(),
             _ => state.generator.below(bound),
         };
         let index = state.drawn;
+        let value = match self.inner.prescribed.get(&index) {
+            None => drawn,
+            Some(value) if bound == 0 => *value,
+            Some(value) => value % bound,
+        };
         state.drawn += 1;
         if self.inner.tape.on.load(Ordering::Relaxed) {
             let (label, actor) = (self.inner.label.clone(), self.inner.actor.clone());
@@ -261,6 +297,20 @@ mod tests {
             let d = s.duration(Duration::from_millis(1), Duration::from_millis(2));
             assert!((1000..=2000).contains(&d.as_micros()));
         }
+    }
+
+    #[test]
+    fn a_tape_prescribes_what_it_has_and_nothing_else() {
+        let recorded = Chance::new(3);
+        recorded.record(true);
+        let values: Vec<u64> = (0..4).map(|_| recorded.stream("a", "b").below(100)).collect();
+        let mut tape = recorded.tape();
+        tape[1].value = 42;
+        tape.remove(2);
+        let again = Chance::replaying(3, &tape);
+        let replayed: Vec<u64> = (0..4).map(|_| again.stream("a", "b").below(100)).collect();
+        assert_eq!(replayed, [values[0], 42, values[2], values[3]]);
+        assert_eq!(again.stream("c", "d").u64(), Chance::new(3).stream("c", "d").u64());
     }
 
     #[test]

@@ -81,11 +81,17 @@ pub struct SimulateArgs {
 
 #[derive(Args)]
 pub struct ReplayArgs {
+    /// A case file: scenario, seed and tape
+    #[arg(value_name = "CASE", conflicts_with_all = ["scenario", "seed", "shape", "durability", "store", "profile", "save"])]
+    pub case: Option<PathBuf>,
     #[command(flatten)]
     pub choice: Choice,
     /// The seed; the scenario's own when absent
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Also write a case file with the tape of every choice that was made
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,

@@ -11,6 +11,8 @@ mod launch;
 #[cfg(madsim)]
 mod pool;
 #[cfg(madsim)]
+mod recheck;
+#[cfg(madsim)]
 mod replay;
 #[cfg(madsim)]
 mod report;

@@ -5,15 +5,16 @@ use serde_json::json;
 
 use super::args::ReplayArgs;
 use super::{select, worker};
+use crate::case::Case;
+use crate::outcome::Outcome;
 use crate::registry::Registry;
 use crate::scenario::{Log, Scenario};
-use crate::world::{RunPlan, run};
+use crate::world::{RunPlan, record, run, run_case};
 
 /// True when the seed breaks nothing that must hold.
 pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
-    let scenario = select::one(registry, &args.choice)?;
-    let seed = args.seed.unwrap_or(scenario.seed);
-    let outcome = run(registry, &scenario, RunPlan { seed, ..RunPlan::default() });
+    let played = play(registry, args)?;
+    let Played { scenario, seed, outcome, again } = played;
     let verdict = worker::judge(registry, &outcome, 0);
     let ok = verdict.findings.is_empty();
     if args.json {
@@ -62,8 +63,38 @@ pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
         println!("BROKEN: {} — {}", violation.property, violation.evidence);
     }
     println!("trace hash {:016x}", outcome.hash);
-    println!("again: {}", scenario.replay_command(registry, args.choice.name_of(&scenario), seed));
+    println!("again: {again}");
     Ok(ok)
+}
+
+/// A run, and the command that has it again.
+struct Played {
+    scenario: Scenario,
+    seed: u64,
+    outcome: Outcome,
+    again: String,
+}
+
+fn play(registry: &Registry, args: &ReplayArgs) -> Result<Played, String> {
+    if let Some(path) = &args.case {
+        let case = Case::load(path).map_err(|error| error.to_string())?;
+        select::check(registry, &case.scenario)?;
+        let outcome = run_case(registry, &case);
+        let again = format!("{} replay {}", registry.program_name(), path.display());
+        return Ok(Played { scenario: case.scenario, seed: case.seed, outcome, again });
+    }
+    let scenario = select::one(registry, &args.choice)?;
+    let seed = args.seed.unwrap_or(scenario.seed);
+    let again = scenario.replay_command(registry, args.choice.name_of(&scenario), seed);
+    let outcome = match &args.save {
+        None => run(registry, &scenario, RunPlan { seed, ..RunPlan::default() }),
+        Some(path) => {
+            let (outcome, case) = record(registry, &scenario, seed);
+            case.save(path).map_err(|error| format!("--save: {}: {error}", path.display()))?;
+            outcome
+        }
+    };
+    Ok(Played { scenario, seed, outcome, again })
 }
 
 /// The seed and every knob that the run was given.

@@ -97,14 +97,10 @@ fn change(scenario: &mut Scenario, choice: &Choice) {
 }
 
 /// Everything that the scenario names is there, and its graph compiles.
-fn check(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
+pub fn check(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
     let name = &scenario.name;
     scenario::check(scenario).map_err(|problem| format!("{name}: {problem}"))?;
-    if registry.find_graph(&scenario.graph).is_none() {
-        let known: Vec<&str> = registry.graphs.keys().map(String::as_str).collect();
-        let graph = &scenario.graph;
-        return Err(format!("{name}: graph: {graph:?} is not one of {}", known.join(", ")));
-    }
+    registry.graph_of(scenario).map_err(|problem| format!("{name}: {problem}"))?;
     for (field, names) in
         [("hold", &scenario.expect.hold), ("demonstrates", &scenario.expect.demonstrates)]
     {
@@ -118,6 +114,7 @@ fn check(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
         }
     }
     crate::world::try_compile(registry, scenario).map_err(|problem| {
-        format!("{name}: graph: {:?} does not compile: {problem}", scenario.graph)
+        let field = if scenario.declared.is_some() { "declared" } else { "graph" };
+        format!("{name}: {field}: {:?} does not compile: {problem}", scenario.graph)
     })
 }

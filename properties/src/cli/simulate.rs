@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::args::SimulateArgs;
+use super::recheck::Recheck;
 use super::report::{Question, print_questions};
 use super::worker::Job;
 use super::{pool, select};
@@ -38,6 +39,7 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
         }
     }
     let total: usize = jobs.iter().map(|job| job.seeds.len()).sum();
+    let mut again = Recheck::default();
     let bar = progress(total as u64, args.json);
     let started = now();
     let mut findings = 0;
@@ -69,10 +71,20 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
                 })
             );
         }
+        again.consider(&variant.scenario, &verdict);
         variant.take(verdict);
     })?;
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
+    let (rechecked, differing) = again.run(workers(args.jobs))?;
+    for (scenario, seed) in &differing {
+        let command = scenario.replay_command(registry, args.choice.name_of(scenario), *seed);
+        match args.json {
+            true => println!("{}", json!({ "differs_in_a_fresh_process": command })),
+            false => println!("\nFinding: another trace in a fresh process\n  replay: {command}"),
+        }
+    }
+    findings += differing.len();
     let ok = findings == 0;
     let rate = total as f64 / seconds.max(1e-9);
     if args.json {
@@ -81,15 +93,20 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
             "{}",
             json!({
                 "summary": "simulate", "ok": ok, "seeds": total, "findings": findings,
-                "seeds_per_second": rate,
+                "seeds_per_second": rate, "rechecked": rechecked,
             })
         );
     } else {
         print_questions(registry, &args.choice, &questions);
-        println!("{total} seeds in {seconds:.1} s, {rate:.0} a second.");
+        println!("{total} runs in {seconds:.1} s, {rate:.0} a second.");
+        println!(
+            "{rechecked} of them, every finding included, ran again in a fresh process: {} other \
+             traces.",
+            differing.len()
+        );
         match ok {
             true => println!("Nothing was found beyond what the scenarios declare."),
-            false => println!("{findings} seeds broke a property that must hold."),
+            false => println!("{findings} findings."),
         }
     }
     Ok(ok)

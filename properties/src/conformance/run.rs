@@ -29,7 +29,11 @@ pub(super) async fn run(
     let sink: EffectSink = {
         let effects = effects.clone();
         Arc::new(move |context, label| {
-            effects.lock().unwrap().push(format!("{}:{label}", context.node()));
+            let effects = effects.clone();
+            let happen = async move {
+                effects.lock().unwrap().push(format!("{}:{label}", context.node()));
+            };
+            Box::pin(context.effect(label, happen))
         })
     };
     let saver = WatchedSaver::new(store.saver.clone(), doors.clock.clone(), prepared.put_delay);

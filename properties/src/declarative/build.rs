@@ -6,14 +6,16 @@ use std::sync::atomic::AtomicU64;
 use durasim_runtime::channels::Reducer;
 use durasim_runtime::graph::StateError;
 use durasim_runtime::{NodeContext, StateGraph, Value};
+use futures::future::BoxFuture;
 
 use super::program::Program;
 use super::python::python_str;
 use super::spec::{Action, ConditionalSpec, GraphSpec, OneOrMany, ReducerSpec};
 
-/// Gets every effect at the moment at which it happens, with the node that performs it and the
-/// effect's label.
-pub type EffectSink = Arc<dyn Fn(&NodeContext, &str) + Send + Sync>;
+/// Performs every effect, given the node that asks for it and the effect's label. It passes the gate
+/// itself ([`NodeContext::effect`]).
+pub type EffectSink =
+    Arc<dyn for<'a> Fn(&'a NodeContext, &'a str) -> BoxFuture<'a, ()> + Send + Sync>;
 
 /// Why a graph cannot be built from its description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,12 +2,12 @@
 
 use durasim_runtime::value::from_json;
 use durasim_runtime::{NodeError, State, Value};
-use serde::Deserialize;
-use serde_json::Value as Json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
 /// A value, or how to work one out when the node runs.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "Json")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Json", into = "Json")]
 pub enum Expression {
     /// `{"$node": true}`: the node's own name.
     Node,
@@ -60,6 +60,22 @@ impl TryFrom<Json> for Expression {
             other => return Err(format!("{other} is not a kind of value that is known here")),
         }
         .ok_or_else(unfit)
+    }
+}
+
+impl From<Expression> for Json {
+    fn from(expression: Expression) -> Json {
+        match expression {
+            Expression::Node => json!({ "$node": true }),
+            Expression::ListNode => json!({ "$list_node": true }),
+            Expression::Get(channel) => json!({ "$get": channel }),
+            Expression::Add(channel, k) => json!({ "$add": [channel, k] }),
+            Expression::Resume(index) => json!({ "$resume": index }),
+            Expression::List(items) => {
+                json!({ "$list": items.into_iter().map(Json::from).collect::<Vec<_>>() })
+            }
+            Expression::Literal(json) => json,
+        }
     }
 }
 

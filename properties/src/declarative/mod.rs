@@ -11,5 +11,8 @@ mod python;
 mod spec;
 
 pub use build::{BuildError, EffectSink, build, unsupported};
+pub use expression::Expression;
 pub use python::{python_error_text, python_repr, python_str};
-pub use spec::{Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, ReducerSpec};
+pub use spec::{
+    Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, OneOrMany, ReducerSpec,
+};

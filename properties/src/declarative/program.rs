@@ -35,9 +35,7 @@ impl Program {
             match action {
                 Action::Sleep { ms } => context.sleep(Duration::from_millis(*ms)).await,
                 Action::Emit { value } => context.emit(to_json(&value.value(&around)?))?,
-                Action::Effect { label } => {
-                    context.effect(label, async { (self.sink)(&context, label) }).await;
-                }
+                Action::Effect { label } => (self.sink)(&context, label).await,
                 Action::Write { values } => {
                     for (key, value) in values {
                         update = update.set_value(key, value.value(&around)?);

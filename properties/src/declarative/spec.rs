@@ -5,12 +5,12 @@
 //! description.
 
 use indexmap::IndexMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::expression::Expression;
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
     pub channels: IndexMap<String, ChannelSpec>,
@@ -19,17 +19,19 @@ pub struct GraphSpec {
     pub edges: Vec<EdgeSpec>,
     #[serde(default)]
     pub conditional_edges: Vec<ConditionalSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_before: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_after: Option<Json>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelSpec {
     pub reducer: ReducerSpec,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReducerSpec {
     LastValue,
@@ -39,22 +41,31 @@ pub enum ReducerSpec {
     Add,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     #[serde(default)]
     pub actions: Vec<Action>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub defer: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub subgraph: Option<Json>,
 }
 
+impl NodeSpec {
+    /// A node that does these things and no more.
+    pub fn of(actions: Vec<Action>) -> NodeSpec {
+        NodeSpec { actions, defer: false, retry: None, subgraph: None }
+    }
+}
+
 /// `[from, to]`, or `[[from, ..], to]` for a join.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EdgeSpec(pub OneOrMany, pub String);
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany {
     One(String),
@@ -71,19 +82,22 @@ impl OneOrMany {
 }
 
 /// A conditional edge: the text of a channel's value, looked up in a table.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConditionalSpec {
     pub from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     #[serde(default)]
     pub table: IndexMap<String, OneOrMany>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<OneOrMany>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sends: Option<Json>,
 }
 
 /// One thing that a node does. Actions run in order.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
     Sleep {
@@ -109,6 +123,7 @@ pub enum Action {
         error: String,
         #[serde(default = "boom")]
         message: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         times: Option<u64>,
     },
     If {
@@ -120,6 +135,7 @@ pub enum Action {
     },
     Goto {
         to: Json,
+        #[serde(skip_serializing_if = "Option::is_none")]
         graph: Option<String>,
     },
 }

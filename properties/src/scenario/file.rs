@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::{Fault, Leave, Scenario, Shape, Step, Store, VERSION, When, server_name};
+use super::{Fault, Leave, Scenario, Shape, Step, Store, VERSION, When, declared, server_name};
 
 /// Server processes that a scenario may have.
 const MOST_WORKERS: u32 = 16;
@@ -59,6 +59,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         _ => Ok(()),
     };
     printable("name".to_owned(), &scenario.name)?;
+    if let Some(spec) = &scenario.declared {
+        declared::entry(&scenario.graph, spec)?;
+    }
     if !(1..=MOST_WORKERS).contains(&scenario.workers) {
         return Err(format!("workers: is {}, and may be 1 to {MOST_WORKERS}", scenario.workers));
     }

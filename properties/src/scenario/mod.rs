@@ -2,6 +2,7 @@
 //! kept in a file, and replayed from a seed.
 
 mod builtin;
+pub mod declared;
 mod file;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::declarative::GraphSpec;
 use crate::registry::Registry;
 
 pub use builtin::builtin;
@@ -30,8 +32,11 @@ pub struct Scenario {
     /// The question it asks, in a sentence.
     #[serde(default)]
     pub about: String,
-    /// The registered name of a graph.
+    /// The registered name of a graph; with `declared`, what its own graph is called.
     pub graph: String,
+    /// The graph itself, as data; see [`declared`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<GraphSpec>,
     /// Server processes, `server-1` and so on, behind a balancer when there are several.
     #[serde(default = "one")]
     pub workers: u32,
@@ -263,6 +268,7 @@ impl Default for Scenario {
             name: String::new(),
             about: String::new(),
             graph: String::new(),
+            declared: None,
             workers: one(),
             store: Store::default(),
             durability: Durability::default(),

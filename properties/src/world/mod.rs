@@ -11,4 +11,4 @@ mod run;
 mod server;
 mod store;
 
-pub use run::{RunPlan, Sabotage, run, run_beside, try_compile};
+pub use run::{RunPlan, Sabotage, record, run, run_beside, run_case, try_compile};

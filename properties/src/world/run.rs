@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider};
-use durasim_sim::{LinkSpec, RunOptions, World};
+use durasim_sim::{Choice, LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};
 use super::faults::strike;
 use super::hold::Holds;
 use super::server::{Fleet, Program};
 use super::store::StoreFaults;
+use crate::case::Case;
 use crate::outcome::{Outcome, StoredThread, UnknownCharge};
 use crate::payment::settle::unknown_charges;
 use crate::registry::{GraphWorld, Registry};
@@ -40,7 +41,7 @@ pub enum Sabotage {
 
 /// Compiles the scenario's graph in a world of its own and tells what is wrong with it.
 pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
-    let entry = registry.find_graph(&scenario.graph).ok_or("it is not registered")?.clone();
+    let entry = registry.graph_of(scenario)?;
     let options = scenario.profile.options();
     let finished = durasim_sim::run(0, RunOptions::default(), move |world| {
         Box::pin(async move {
@@ -64,9 +65,9 @@ pub struct RunPlan {
 /// Runs one seed of a scenario to quiescence.
 ///
 /// # Panics
-/// If the scenario's graph is not registered; check that before a sweep.
+/// If the scenario's graph is not there; check that before a sweep.
 pub fn run(registry: &Registry, scenario: &Scenario, plan: RunPlan) -> Outcome {
-    drive(registry, scenario, plan, None)
+    drive(registry, scenario, plan, Extra::default()).0
 }
 
 /// As [`run`], with a program of the caller's own in the same world. It starts when the servers are
@@ -77,7 +78,36 @@ pub fn run_beside<Fut: Future<Output = ()> + Send + 'static>(
     plan: RunPlan,
     program: impl FnOnce(World) -> Fut + Send + 'static,
 ) -> Outcome {
-    drive(registry, scenario, plan, Some(Box::new(|world| Box::pin(program(world)))))
+    let beside: Beside = Box::new(|world| Box::pin(program(world)));
+    drive(registry, scenario, plan, Extra { beside: Some(beside), ..Extra::default() }).0
+}
+
+/// Runs a case: its scenario and seed, with the choices of its tape.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_case(registry: &Registry, case: &Case) -> Outcome {
+    let plan = RunPlan { seed: case.seed, ..RunPlan::default() };
+    drive(registry, &case.scenario, plan, Extra { tape: case.choices(), ..Extra::default() }).0
+}
+
+/// As [`run`], and keeps every choice that was made.
+///
+/// # Panics
+/// As [`run`].
+pub fn record(registry: &Registry, scenario: &Scenario, seed: u64) -> (Outcome, Case) {
+    let plan = RunPlan { seed, ..RunPlan::default() };
+    let (outcome, tape) =
+        drive(registry, scenario, plan, Extra { record: true, ..Extra::default() });
+    (outcome, Case::new(scenario.clone(), seed, &tape))
+}
+
+/// What a run is given besides its plan.
+#[derive(Default)]
+struct Extra {
+    beside: Option<Beside>,
+    record: bool,
+    tape: Vec<Choice>,
 }
 
 type Beside = Box<dyn FnOnce(World) -> durasim_sim::BoxFuture<'static, ()> + Send>;
@@ -86,9 +116,9 @@ fn drive(
     registry: &Registry,
     scenario: &Scenario,
     plan: RunPlan,
-    beside: Option<Beside>,
-) -> Outcome {
-    let entry = registry.find_graph(&scenario.graph).expect("a registered graph").clone();
+    extra: Extra,
+) -> (Outcome, Vec<Choice>) {
+    let entry = registry.graph_of(scenario).expect("a graph that can be built");
     let reported = Reported::default();
     let log = EffectLog::new();
     let leaky = (scenario.log == Log::Leaky).then(LeakyLog::new);
@@ -96,6 +126,7 @@ fn drive(
     let unknown: Arc<Mutex<Vec<UnknownCharge>>> = Arc::default();
     let threads: Arc<Mutex<BTreeMap<String, StoredThread>>> = Arc::default();
 
+    let beside = extra.beside;
     let driver = {
         let (scenario, entry) = (Arc::new(scenario.clone()), entry.clone());
         let (models, reported) = (registry.models.clone(), reported.clone());
@@ -166,7 +197,9 @@ fn drive(
             })
         }
     };
-    let finished = durasim_sim::run(plan.seed, RunOptions::default(), driver);
+    let options =
+        RunOptions { record_tape: extra.record, tape: extra.tape, ..RunOptions::default() };
+    let finished = durasim_sim::run(plan.seed, options, driver);
     let crash = match finished.value {
         Ok(Ok(())) => None,
         Ok(Err(problem)) => Some(format!("the stored rows cannot be read: {problem}")),
@@ -178,7 +211,7 @@ fn drive(
         Some(leaky) => leaky.of_thread(thread),
         None => log.of_thread(thread).iter().map(|effect| effect.label.to_string()).collect(),
     };
-    Outcome {
+    let outcome = Outcome {
         logged: threads.keys().map(|thread| (thread.clone(), logged(thread))).collect(),
         scenario: scenario.clone(),
         graph: entry,
@@ -194,5 +227,6 @@ fn drive(
         glimpses: reports.glimpses,
         leaked: finished.leaked_tasks,
         crash,
-    }
+    };
+    (outcome, finished.tape)
 }

@@ -26,6 +26,8 @@ use crate::{BoxFuture, World};
 pub struct RunOptions {
     /// Record every draw of [`Chance`] on the tape.
     pub record_tape: bool,
+    /// Values that draws are given instead of the seed's; see [`Chance::replaying`].
+    pub tape: Vec<Choice>,
     /// Virtual time after which the run ends as [`Crash::TimeLimit`].
     pub time_limit: Duration,
     /// Polls after which the run ends as [`Crash::PollLimit`]: a livelock hardly moves the clock.
@@ -38,6 +40,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         RunOptions {
             record_tape: false,
+            tape: Vec::new(),
             time_limit: Duration::from_secs(600),
             poll_limit: 20_000_000,
             stack_size: 4 << 20,
@@ -130,7 +133,7 @@ fn here<T: Send + 'static>(
     f: impl FnOnce(World) -> BoxFuture<'static, T> + Send + 'static,
 ) -> Finished<T> {
     quiet::this_thread();
-    let chance = Chance::new(seed);
+    let chance = Chance::replaying(seed, &options.tape);
     chance.record(options.record_tape);
     crate::disk::begin_run();
     let runtime = Runtime::with_seed_and_config(seed, madsim::Config::default());
