@@ -10,7 +10,7 @@
 //!     "charge": { "actions": [{ "do": "effect", "label": "charge" },
 //!                             { "do": "write", "values": { "steps": { "$list_node": true } } }] }
 //!   },
-//!   "edges": [["__start__", "plan"], ["plan", "charge"], ["charge", "__end__"]]
+//!   "edges": [["START", "plan"], ["plan", "charge"], ["charge", "END"]]
 //! }
 //! ```
 //!
