@@ -33,6 +33,9 @@ enum Task {
     /// two processes from two builds
     #[command(disable_help_flag = true)]
     CheckDeterminism(Passed),
+    /// Measure what a seed costs, layer by layer
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
     /// Everything that CI checks
     Test(TestArgs),
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Task::Replay(passed) => simulator::start("replay", passed.args),
         Task::Tables(passed) => simulator::start("tables", passed.args),
         Task::CheckDeterminism(passed) => simulator::check_determinism(passed.args),
+        Task::Bench(passed) => simulator::start("bench", passed.args),
         Task::Test(args) => ci::test(args.only, args.json),
     };
     done.unwrap_or_else(|problem| {

@@ -25,6 +25,8 @@ pub enum Task {
     Tables(TablesArgs),
     /// Run each seed in two processes and compare the whole traces
     CheckDeterminism(DeterminismArgs),
+    /// Measure what a seed costs, layer by layer, and how two workers scale
+    Bench(BenchArgs),
     /// Run seeds as told on standard input; for the other commands' own use
     #[command(hide = true)]
     Worker,
@@ -117,6 +119,16 @@ pub struct DeterminismArgs {
     /// Compare against this build of the same binary instead of a second process of this one
     #[arg(long, value_name = "BINARY")]
     pub against: Option<PathBuf>,
+    /// One JSON object a line, the last a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BenchArgs {
+    /// Rounds that medians are taken over
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,

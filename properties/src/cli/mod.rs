@@ -5,6 +5,8 @@
 
 mod args;
 #[cfg(madsim)]
+mod bench;
+#[cfg(madsim)]
 mod determinism;
 #[cfg(not(madsim))]
 mod launch;
@@ -70,6 +72,7 @@ fn run(registry: Registry, cli: Cli) -> ExitCode {
         Task::Replay(args) => replay::replay(&registry, &args),
         Task::Tables(args) => tables::tables(&registry, &args),
         Task::CheckDeterminism(args) => determinism::check(&registry, &args),
+        Task::Bench(args) => bench::bench(&registry, &args),
         Task::Worker => worker::work(&registry),
     };
     match result {

@@ -1,0 +1,183 @@
+//! `bench`: what a seed costs, and where.
+//!
+//! The layers are stacked: each row is the same three requests with one layer more, so that the
+//! difference of two rows is that layer's part. All rows take turns in one run, medians over the
+//! rounds are shown, and the first row is the floor that the others are divided by: figures of
+//! different machines compare by these ratios, and by nothing else.
+
+use std::time::Duration;
+
+use comfy_table::{LineStyle, Table, TableStyle};
+use durasim_sim::{BoxFuture, RunOptions, World};
+use serde_json::json;
+
+use super::args::BenchArgs;
+use super::pool;
+use super::simulate::{now, own_binary};
+use super::worker::Job;
+use crate::registry::Registry;
+use crate::scenario::{Client, Effects, Leave, Scenario, Shape, Step, Store};
+use crate::world::{RunPlan, run};
+
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
+/// Streaming requests of a seed, each on a thread of its own.
+const REQUESTS: usize = 3;
+/// Seeds of one round, in each row.
+const SEEDS: u64 = 100;
+
+/// One row: a name, and what runs a seed of it.
+struct Layer<'a> {
+    name: &'static str,
+    /// What the difference to the row before is the cost of.
+    part: &'static str,
+    seed: Box<dyn Fn(u64) + 'a>,
+    rounds: Vec<Duration>,
+}
+
+/// Always true: a bench finds nothing.
+pub fn bench(registry: &Registry, args: &BenchArgs) -> Result<bool, String> {
+    let scenario = |shape, store, effects| Scenario {
+        name: "bench".to_owned(),
+        graph: "pay-booking-key".to_owned(),
+        shape,
+        store,
+        effects,
+        clients: (1..=REQUESTS).map(client).collect(),
+        ..Scenario::default()
+    };
+    let played = |name, part, scenario: Scenario| {
+        let seed = move |seed| {
+            let outcome = run(registry, &scenario, RunPlan { seed, ..RunPlan::default() });
+            assert_eq!(outcome.effects.len(), 3 * REQUESTS, "a bench of nothing");
+        };
+        Layer { name, part, seed: Box::new(seed), rounds: vec![] }
+    };
+    let full = scenario(Shape::Inline, Store::Sqlite, Effects::Http);
+    let mut layers = [
+        Layer { name: "an empty run", part: "floor", seed: Box::new(empty), rounds: vec![] },
+        Layer { name: "four idle processes", part: "world", seed: Box::new(idle), rounds: vec![] },
+        played(
+            "three runs, no HTTP",
+            "runtime",
+            scenario(Shape::Direct, Store::Memory, Effects::Log),
+        ),
+        played("streamed over HTTP", "HTTP", scenario(Shape::Inline, Store::Memory, Effects::Log)),
+        played("stored in SQLite", "SQLite", scenario(Shape::Inline, Store::Sqlite, Effects::Log)),
+        played("paid for over HTTP", "provider", full.clone()),
+    ];
+    for layer in &layers {
+        (layer.seed)(0);
+    }
+    for round in 0..args.rounds {
+        for layer in &mut layers {
+            let started = now();
+            let first = u64::from(round) * SEEDS;
+            (first..first + SEEDS).for_each(&layer.seed);
+            layer.rounds.push(started.elapsed() / SEEDS as u32);
+        }
+    }
+    let costs: Vec<f64> = layers.iter().map(|layer| micros(median(&layer.rounds))).collect();
+    let rate = 1e6 / costs[costs.len() - 1];
+    let (one, two) = (jobs_rate(&full, 1, args.rounds)?, jobs_rate(&full, 2, args.rounds)?);
+
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    table.set_header(["a seed of", "median us", "of the floor", "this layer", "us", "share"]);
+    let total = costs[costs.len() - 1];
+    for (i, layer) in layers.iter().enumerate() {
+        let part = if i == 0 { costs[0] } else { costs[i] - costs[i - 1] };
+        if args.json {
+            println!(
+                "{}",
+                json!({
+                    "layer": layer.part, "seed_of": layer.name, "median_us": round(costs[i]),
+                    "of_floor": round(costs[i] / costs[0]), "part_us": round(part),
+                    "share": round(part / total),
+                })
+            );
+        }
+        table.add_row([
+            layer.name.to_owned(),
+            format!("{:.0}", costs[i]),
+            format!("{:.1}x", costs[i] / costs[0]),
+            layer.part.to_owned(),
+            format!("{part:.0}"),
+            format!("{:.0} %", 100.0 * part / total),
+        ]);
+    }
+    let scale = two / one;
+    if args.json {
+        println!(
+            "{}",
+            json!({
+                "summary": "bench", "ok": true, "seeds_per_second": round(rate),
+                "judged_jobs_1": round(one), "judged_jobs_2": round(two), "scale": round(scale),
+            })
+        );
+    } else {
+        println!("{table}\n");
+        println!("One thread, a fresh one for each seed: {rate:.0} seeds a second.");
+        println!(
+            "In worker processes, judged: {one:.0} a second with one, {two:.0} with two ({scale:.2} \
+             times)."
+        );
+    }
+    Ok(true)
+}
+
+fn client(nth: usize) -> Client {
+    let input = json!({ "steps": [], "booking": format!("b-{nth}") });
+    Client {
+        name: format!("client-{nth}"),
+        thread: format!("trip-{nth}"),
+        script: vec![Step::Send { input, leave: Leave::Never }],
+    }
+}
+
+fn empty(seed: u64) {
+    durasim_sim::run(seed, RunOptions::default(), |_| Box::pin(async {}));
+}
+
+fn idle(seed: u64) {
+    let driver = |world: World| -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            for name in ["server-1", "client-1", "client-2", "client-3"] {
+                world.process(name, name, |_| Box::pin(async {}));
+            }
+            world.sleep(Duration::from_secs(10)).await;
+        })
+    };
+    durasim_sim::run(seed, RunOptions::default(), driver);
+}
+
+/// Judged seeds a second with so many worker processes: the median of the rounds.
+fn jobs_rate(scenario: &Scenario, workers: usize, rounds: u32) -> Result<f64, String> {
+    const BATCHES: usize = 40;
+    let binary = own_binary()?;
+    let mut rates = Vec::new();
+    for _ in 0..rounds.div_ceil(3) {
+        let job = |id| Job { id, scenario: scenario.clone(), seeds: (0..20).collect() };
+        let jobs: Vec<Job> = (0..BATCHES).map(job).collect();
+        let total: usize = jobs.iter().map(|job| job.seeds.len()).sum();
+        let started = now();
+        pool::run(&binary, workers, jobs, drop)?;
+        rates.push(total as f64 / started.elapsed().as_secs_f64());
+    }
+    rates.sort_by(f64::total_cmp);
+    Ok(rates[rates.len() / 2])
+}
+
+fn median(rounds: &[Duration]) -> Duration {
+    let mut rounds = rounds.to_vec();
+    rounds.sort();
+    rounds[rounds.len() / 2]
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// Two decimals, for JSON.
+fn round(figure: f64) -> f64 {
+    (figure * 100.0).round() / 100.0
+}
