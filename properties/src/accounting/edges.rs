@@ -20,8 +20,9 @@ pub(super) struct Edge {
 pub(super) enum Records {
     /// One super-step: node and task id of everything that ran in it.
     Step(Vec<(String, String)>),
-    /// Several super-steps at once: how often each node left its name.
-    Span(BTreeMap<String, usize>),
+    /// Several super-steps at once, those after the first of `steps` up to the second: how often
+    /// each node left its name.
+    Span { counts: BTreeMap<String, usize>, steps: (i64, i64) },
 }
 
 /// All edges that record executions. What contradicts itself goes to `violations`.
@@ -49,7 +50,7 @@ pub(super) fn read(
         let spans = outcome.scenario.durability == Durability::Exit || lost_parent;
         let records = match parent {
             Some(parent) if !spans => step(outcome, parent, checkpoint, violations),
-            _ => span(outcome, last_known(stored, checkpoint, parent), checkpoint),
+            _ => span(outcome, last_known(outcome, stored, checkpoint, parent), checkpoint),
         };
         // Runs fork a thread, but no run takes the same step twice.
         let same_step = |edge: &&Edge| {
@@ -83,9 +84,11 @@ fn lost_by_a_known_failure(outcome: &Outcome, checkpoint: &StoredCheckpoint) -> 
     })
 }
 
-/// The checkpoint to measure a span from: the parent, or the nearest one before it that is stored
-/// when the parent was lost.
+/// The checkpoint to measure a span from: the parent. When that was lost, the nearest stored one of
+/// the same request before it; another request's would lie on another branch. When there is none,
+/// the one that the request began with.
 fn last_known<'a>(
+    outcome: &Outcome,
     stored: &'a StoredThread,
     checkpoint: &StoredCheckpoint,
     parent: Option<&'a StoredCheckpoint>,
@@ -93,9 +96,20 @@ fn last_known<'a>(
     if parent.is_some() || checkpoint.parent.is_none() {
         return parent;
     }
-    stored.checkpoints.iter().rfind(|other| {
-        other.namespace.is_empty() && other.id < checkpoint.id && other.step < checkpoint.step
-    })
+    let own = stored.checkpoints.iter().rfind(|other| {
+        other.namespace.is_empty()
+            && other.request == checkpoint.request
+            && other.id < checkpoint.id
+            && other.step < checkpoint.step
+    });
+    let began_with = || {
+        let loaded = outcome.trace.iter().find(|event| {
+            event.name == "checkpoint.loaded"
+                && event.labels.request.as_deref() == checkpoint.request.as_deref()
+        })?;
+        stored.find(loaded.labels.checkpoint.as_deref()?)
+    };
+    own.or_else(began_with)
 }
 
 /// One super-step. Which nodes ran is read twice, independently: from whose `versions_seen` moved,
@@ -131,10 +145,11 @@ fn span(
     from: Option<&StoredCheckpoint>,
     checkpoint: &StoredCheckpoint,
 ) -> Records {
-    if outcome.graph.transcript.is_some() {
-        return Records::Span(gained(outcome, from, checkpoint));
-    }
-    Records::Span(counted(ran(outcome, from, checkpoint).into_iter().cloned()))
+    let counts = match outcome.graph.transcript {
+        Some(_) => gained(outcome, from, checkpoint),
+        None => counted(ran(outcome, from, checkpoint).into_iter().cloned()),
+    };
+    Records::Span { counts, steps: (from.map_or(i64::MIN, |from| from.step), checkpoint.step) }
 }
 
 /// Nodes with effects whose `versions_seen` moved.

@@ -34,11 +34,13 @@ pub(super) fn pair<'a>(
                     }
                 }
             }
-            Records::Span(counts) => {
+            Records::Span { counts, steps: (after, up_to) } => {
                 for (node, count) in counts {
                     for label in labels(executed, node) {
                         for _ in 0..*count {
-                            let fits = |e: &Effect| *e.label == *label;
+                            let within =
+                                |e: &Effect| (after.saturating_add(1)..=*up_to).contains(&e.step);
+                            let fits = |e: &Effect| *e.label == *label && within(e);
                             if !here.take(&mut free, fits) {
                                 violations.push(format!(
                                     "the edge to {} records {count} of {label}; not that many \

@@ -18,8 +18,8 @@ use crate::payment::settle::unknown_charges;
 use crate::registry::{GraphWorld, Registry};
 use crate::scenario::{Effects, Log, Scenario, bounds};
 
-/// How long after the last client's last step the world is left alone before it is judged: longer
-/// than any node of an orphan and any delayed write.
+/// For how long nothing must have happened before the world is judged: longer than any node and any
+/// delayed write. A run that goes on without its client has as long as it needs.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Breaking the engine on purpose, to see that the properties notice.
@@ -100,6 +100,20 @@ pub fn record(registry: &Registry, scenario: &Scenario, seed: u64) -> (Outcome, 
     let (outcome, tape) =
         drive(registry, scenario, plan, Extra { record: true, ..Extra::default() });
     (outcome, Case::new(scenario.clone(), seed, &tape))
+}
+
+/// Returns once the trace has not grown for a while.
+async fn until_quiet(world: &World) {
+    let events = || world.trace().with(|events| events.len());
+    let mut before = events();
+    loop {
+        world.sleep(QUIET).await;
+        let now = events();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
 }
 
 /// What a run is given besides its plan.
@@ -183,7 +197,7 @@ fn drive(
                 if let Some(beside) = beside {
                     let _ = beside.await;
                 }
-                world.sleep(QUIET).await;
+                until_quiet(&world).await;
                 if scenario.effects == Effects::Http {
                     let found = unknown_charges(&world.driver(), world.trace()).await;
                     *unknown.lock().unwrap_or_else(PoisonError::into_inner) = found;
