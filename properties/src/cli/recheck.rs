@@ -1,21 +1,20 @@
-//! A sweep's word is only worth something if its seeds replay: every finding, and a sample of all
-//! the rest, is run again in a fresh process and must give the same trace.
+//! A sweep's word is only worth something if its seeds replay: findings, and a sample of all the
+//! rest, are run again in a fresh process and must give the same trace.
 
 use super::pool;
 use super::simulate::own_binary;
 use super::worker::{Job, Verdict};
 use crate::scenario::Scenario;
 
-/// One run of so many is sampled.
-const SAMPLE: usize = 50;
+/// Seeds that this divides are sampled.
+const SAMPLE: u64 = 50;
 /// Findings that are run again at most.
 const MOST_FINDINGS: usize = 500;
 
 /// The runs that are to be had again.
 #[derive(Default)]
 pub struct Recheck {
-    seen: usize,
-    findings: usize,
+    pub findings: usize,
     jobs: Vec<Job>,
     hashes: Vec<u64>,
 }
@@ -24,13 +23,12 @@ impl Recheck {
     /// Takes the run in if it is a finding, or its turn in the sample.
     pub fn consider(&mut self, scenario: &Scenario, verdict: &Verdict) {
         let is_finding = !verdict.findings.is_empty() && self.findings < MOST_FINDINGS;
-        if is_finding || self.seen.is_multiple_of(SAMPLE) {
+        if is_finding || verdict.seed.is_multiple_of(SAMPLE) {
             self.findings += usize::from(is_finding);
             let (scenario, seeds) = (scenario.clone(), vec![verdict.seed]);
             self.jobs.push(Job { id: self.jobs.len(), scenario, seeds });
             self.hashes.push(verdict.hash);
         }
-        self.seen += 1;
     }
 
     /// Runs them again; gives their number, and those whose trace differs.

@@ -97,7 +97,12 @@ fn play(registry: &Registry, args: &ReplayArgs) -> Result<Played, String> {
     Ok(Played { scenario, seed, outcome, again })
 }
 
-/// The seed and every knob that the run was given.
+fn json_text(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    text.trim_matches('"').to_owned()
+}
+
+/// The seed and the knobs that the run was given.
 fn knobs(scenario: &Scenario, seed: u64) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING);
@@ -109,6 +114,7 @@ fn knobs(scenario: &Scenario, seed: u64) -> String {
         ("seed", seed.to_string()),
         ("graph", scenario.graph.clone()),
         ("shape", scenario.shape.name().to_owned()),
+        ("workers", scenario.workers.to_string()),
         ("store", scenario.store.name().to_owned()),
         ("durability", scenario.durability.name().to_owned()),
         ("stream modes", modes.join(", ")),
@@ -117,7 +123,9 @@ fn knobs(scenario: &Scenario, seed: u64) -> String {
         ("put delay", range(delays.put_ms)),
         ("put_writes delay", range(delays.put_writes_ms)),
         ("network, one way", range(delays.network_ms)),
-        ("faults", scenario.faults.len().to_string()),
+        ("effects", json_text(&scenario.effects)),
+        ("log", json_text(&scenario.log)),
+        ("faults", json_text(&scenario.faults)),
     ] {
         table.add_row([knob.to_owned(), value]);
     }

@@ -134,9 +134,14 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
         table.add_row(row);
     }
     println!("{table}");
-    for property in &first.expect.demonstrates {
-        if question.variants.iter().all(|variant| !variant.broken.contains_key(property)) {
-            println!("Declared and never seen: no seed broke {property:?}.");
+    // Each scenario's own declarations, seen in none of its variants.
+    for name in &names {
+        let mine = || question.variants.iter().filter(|variant| variant.scenario.name == *name);
+        let declared = mine().next().map(|variant| &variant.scenario.expect.demonstrates);
+        for property in declared.into_iter().flatten() {
+            if mine().all(|variant| !variant.broken.contains_key(property)) {
+                println!("Declared and never seen: {name} did not break {property:?} in any seed.");
+            }
         }
     }
     let findings = question.variants.iter().flat_map(|variant| {

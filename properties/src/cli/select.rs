@@ -33,15 +33,21 @@ pub fn sweep(registry: &Registry, choice: &Choice) -> Result<Vec<Vec<Scenario>>,
         let mut variants: Vec<Scenario> = Vec::new();
         for mut variant in scenarios.iter().flat_map(|scenario| varied(scenario, *vary)) {
             change(&mut variant, choice);
-            // An option that replaces what was varied makes variants equal: one is enough.
-            if !variants.contains(&variant) {
+            // An option can make of a scenario what it cannot be (no HTTP, and kills); and one that
+            // replaces what was varied makes variants equal: one is enough.
+            if scenario::check(&variant).is_ok() && !variants.contains(&variant) {
                 check(registry, &variant)?;
                 variants.push(variant);
             }
         }
-        questions.push(variants);
+        if !variants.is_empty() {
+            questions.push(variants);
+        }
     }
-    Ok(questions)
+    match questions.is_empty() {
+        true => Err("no registered scenario is possible with these options".to_owned()),
+        false => Ok(questions),
+    }
 }
 
 fn varied(scenario: &Scenario, vary: Vary) -> Vec<Scenario> {

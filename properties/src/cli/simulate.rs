@@ -76,6 +76,7 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
     })?;
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
+    let findings_again = again.findings;
     let (rechecked, differing) = again.run(workers(args.jobs))?;
     for (scenario, seed) in &differing {
         let command = scenario.replay_command(registry, args.choice.name_of(scenario), *seed);
@@ -100,8 +101,8 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
         print_questions(registry, &args.choice, &questions);
         println!("{total} runs in {seconds:.1} s, {rate:.0} a second.");
         println!(
-            "{rechecked} of them, every finding included, ran again in a fresh process: {} other \
-             traces.",
+            "{rechecked} of them, {findings_again} findings included, ran again in a fresh process: {} \
+             other traces.",
             differing.len()
         );
         match ok {

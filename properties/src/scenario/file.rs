@@ -87,6 +87,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         }
         for (j, step) in client.script.iter().enumerate() {
             let field = format!("clients[{i}].script[{j}]");
+            if let (Step::Hold { .. }, Shape::Direct) = (step, scenario.shape) {
+                return Err(format!("{field}.do: a direct client has no request to be held"));
+            }
             let (Step::Send { leave, .. } | Step::Continue { leave } | Step::Answer { leave, .. }) =
                 step
             else {

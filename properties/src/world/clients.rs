@@ -186,8 +186,9 @@ impl Player {
                 }
             }
         };
-        let rows = self.fleet.rows(self.scenario.store, &self.client.thread).await;
-        let rows = rows.unwrap_or_default();
+        let thread = self.client.thread.as_str();
+        let rows = self.fleet.rows(self.scenario.store, &[thread]).await;
+        let rows = rows.ok().and_then(|mut rows| rows.remove(thread)).unwrap_or_default();
         // Parallel tasks of one super-step have no order of their own.
         let mut executed = self.log.of_thread(&self.client.thread);
         for step in executed.chunk_by_mut(|a, b| (&a.run, a.step) == (&b.run, b.step)) {

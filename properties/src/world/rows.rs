@@ -18,7 +18,7 @@ pub(super) fn from_sqlite(db: &Connection, thread: &str) -> Result<StoredThread,
     }
     let sql = "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata \
                FROM checkpoints WHERE thread_id = ?1 ORDER BY checkpoint_id, checkpoint_ns";
-    let mut statement = db.prepare(sql).map_err(text)?;
+    let mut statement = db.prepare_cached(sql).map_err(text)?;
     let mut rows = statement.query([thread]).map_err(text)?;
     while let Some(row) = rows.next().map_err(text)? {
         let namespace = row.get(0).map_err(text)?;
@@ -49,7 +49,7 @@ pub(super) fn from_sqlite(db: &Connection, thread: &str) -> Result<StoredThread,
     }
     let sql = "SELECT checkpoint_ns, checkpoint_id, task_id, channel FROM writes \
                WHERE thread_id = ?1 ORDER BY checkpoint_id, checkpoint_ns, task_id, idx";
-    let mut statement = db.prepare(sql).map_err(text)?;
+    let mut statement = db.prepare_cached(sql).map_err(text)?;
     let writes = statement.query_map([thread], |row| {
         Ok(StoredWrite {
             namespace: row.get(0)?,

@@ -1,5 +1,6 @@
 //! Server processes: the user's graph over a saver, behind a handler shape.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use durasim_models::leaky_log::TICK;
@@ -93,24 +94,34 @@ impl Fleet {
         (first.process.clone(), first.graph().await)
     }
 
-    /// The stored rows of a thread, as they are now.
-    pub async fn rows(&self, store: Store, thread: &str) -> Result<StoredThread, String> {
+    /// The stored rows of these threads, as they are now.
+    pub async fn rows(
+        &self,
+        store: Store,
+        threads: &[&str],
+    ) -> Result<BTreeMap<String, StoredThread>, String> {
+        let mut rows: BTreeMap<String, StoredThread> =
+            threads.iter().map(|thread| (thread.to_string(), StoredThread::default())).collect();
         match store {
             Store::Sqlite => {
-                if !self.world.disk(HOST).files().iter().any(|file| file == DATABASE) {
-                    return Ok(StoredThread::default());
+                if self.world.disk(HOST).files().iter().any(|file| file == DATABASE) {
+                    let db = self.world.inspect_sqlite(HOST, DATABASE);
+                    let db = db.map_err(|error| error.to_string())?;
+                    for (thread, stored) in &mut rows {
+                        *stored = rows::from_sqlite(&db, thread)?;
+                    }
                 }
-                let db = self.world.inspect_sqlite(HOST, DATABASE);
-                rows::from_sqlite(&db.map_err(|error| error.to_string())?, thread)
             }
             Store::Memory => {
                 let saver = self.servers[0].running().memory.clone();
-                match saver {
-                    Some(saver) => rows::from_memory(&saver, thread).await,
-                    None => Ok(StoredThread::default()),
+                if let Some(saver) = saver {
+                    for (thread, stored) in &mut rows {
+                        *stored = rows::from_memory(&saver, thread).await?;
+                    }
                 }
             }
         }
+        Ok(rows)
     }
 }
 
