@@ -1,6 +1,8 @@
 //! Why an execution has no edge: an event of that same task, before the checkpoint that holds its
 //! step was acknowledged.
 
+use std::time::Duration;
+
 use durasim_models::Effect;
 use durasim_runtime::profile::ExitDuties;
 use durasim_runtime::{CancelStyle, Durability};
@@ -8,6 +10,10 @@ use durasim_sim::{Event, Value};
 
 use crate::outcome::{Outcome, StoredThread};
 use crate::scenario::Store;
+
+/// A dropped run's nodes are cancelled by a task of its process that first has to have its turn. Until
+/// then one of them may still execute its effect.
+const TURN: Duration = Duration::from_millis(1);
 
 /// The reason in two words, or the line that says that there is none.
 pub(super) fn explain(
@@ -88,7 +94,7 @@ pub(super) fn explain(
     let cut = |e: &&Event| {
         e.name == "run.ended"
             && of_run(e)
-            && later(e)
+            && e.at + TURN >= effect.at
             && e.get("outcome")
                 .and_then(Value::as_str)
                 .is_some_and(|o| o.starts_with("dropped") || o == "closed")
