@@ -11,6 +11,8 @@ use durasim_runtime::Durability;
 pub(super) struct Edge {
     pub parent: Option<String>,
     pub checkpoint: String,
+    /// What its records are measured from: the parent, or who stands in for one that was lost.
+    pub from: Option<String>,
     /// The request whose run made it.
     pub request: Option<String>,
     pub records: Records,
@@ -48,9 +50,10 @@ pub(super) fn read(
             continue;
         }
         let spans = outcome.scenario.durability == Durability::Exit || lost_parent;
+        let from = last_known(outcome, stored, checkpoint, parent);
         let records = match parent {
             Some(parent) if !spans => step(outcome, parent, checkpoint, violations),
-            _ => span(outcome, last_known(outcome, stored, checkpoint, parent), checkpoint),
+            _ => span(outcome, from, checkpoint),
         };
         // Runs fork a thread, but no run takes the same step twice.
         let same_step = |edge: &&Edge| {
@@ -69,6 +72,7 @@ pub(super) fn read(
         edges.push(Edge {
             parent: checkpoint.parent.clone(),
             checkpoint: checkpoint.id.clone(),
+            from: from.map(|from| from.id.clone()),
             request: checkpoint.request.clone(),
             records,
         });

@@ -98,7 +98,7 @@ impl Here<'_> {
         !self.is_own(effect)
             && self.stored.writes.iter().any(|write| {
                 write.task == *effect.task
-                    && Some(&write.checkpoint) == self.edge.parent.as_ref()
+                    && Some(&write.checkpoint) == self.edge.from.as_ref()
                     && !signal(&write.channel)
             })
     }
