@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Mutex;
 
 use super::{SqliteOptions, Synchronous, rows};
@@ -102,12 +102,11 @@ impl Store {
     pub(super) fn write(
         &self,
         point: Point,
-        work: impl Fn(&Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+        work: impl Fn(&Connection) -> Result<(), Failure> + Send + Sync + 'static,
     ) -> SaverResult<()> {
         self.call(point, move |connection| {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            work(&transaction)?;
+            let transaction = Transaction::begin(connection)?;
+            work(connection)?;
             Ok(transaction.commit()?)
         })
     }
@@ -150,6 +149,30 @@ impl Store {
                 }
             };
             return Err(SaverError::Store(format!("{}: {problem}", self.path)));
+        }
+    }
+}
+
+/// A transaction that is rolled back unless it is committed. As rusqlite's own, but its statements
+/// are kept prepared: parsing them anew is a good part of a small commit's cost.
+struct Transaction<'a>(&'a Connection);
+
+impl Transaction<'_> {
+    fn begin(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Transaction(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        // After a commit there is nothing left to roll back.
+        if !self.0.is_autocommit() {
+            let _ = self.0.prepare_cached("ROLLBACK").and_then(|mut s| s.execute([]));
         }
     }
 }

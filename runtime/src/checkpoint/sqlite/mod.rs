@@ -129,8 +129,9 @@ impl Saver for SqliteSaver {
             let metadata = encode_metadata(&metadata);
             let id = checkpoint.id;
             let point = point(Operation::SaverWrite, &key.thread, &id);
-            let put = store.write(point, move |transaction| {
-                rows::put(transaction, &key, &id, parent.as_deref(), &blob, &metadata)
+            // One statement is a transaction of its own.
+            let put = store.call(point, move |connection| {
+                rows::put(connection, &key, &id, parent.as_deref(), &blob, &metadata)
             });
             put.await
         })
