@@ -1,19 +1,22 @@
 //! An outcome as a tale: who did what, when, in the words of the field and without ids.
 //!
-//! Only what moves the story is told. What a checkpoint is called is its step: there is one run at a
-//! time in these tales.
+//! Only what moves the story is told. What a checkpoint is called is its step, of the run that its
+//! process has at that time: no process has two at once in these tales.
 
 use std::collections::BTreeMap;
 
 use durasim_properties::Outcome;
 use durasim_sim::{Event, Value};
 
-/// The tale, then what was executed and what the thread's newest checkpoint shows of it.
-pub fn tell(outcome: &Outcome) -> String {
+/// The tale without what `skips` says, then what was executed and what the thread's newest
+/// checkpoint shows of it.
+pub fn tell(outcome: &Outcome, skips: fn(&Event) -> bool) -> String {
     let mut teller = Teller { outcome, executed: BTreeMap::new(), reloads: 0 };
     let mut tale = String::new();
     for event in &outcome.trace {
-        if let Some(what) = teller.line(event) {
+        // Told or not, it counts.
+        let line = teller.line(event).filter(|_| !skips(event));
+        if let Some(what) = line {
             let at = event.at.as_secs_f64();
             tale.push_str(&format!("{at:>7.3} s  {:<9} {what}\n", event.process));
         }
@@ -26,8 +29,21 @@ pub fn tell(outcome: &Outcome) -> String {
             executed.join(", "),
             outcome.transcript(thread).join(", "),
         ));
+        match forks(outcome, thread) {
+            0 => {}
+            forks => tale.push_str(&format!("with two children:   {forks}\n")),
+        }
     }
     tale
+}
+
+/// Checkpoints of the thread with more than one child.
+pub fn forks(outcome: &Outcome, thread: &str) -> usize {
+    let mut children: BTreeMap<&str, usize> = BTreeMap::new();
+    for parent in outcome.threads[thread].checkpoints.iter().filter_map(|c| c.parent.as_deref()) {
+        *children.entry(parent).or_default() += 1;
+    }
+    children.values().filter(|&&count| count > 1).count()
 }
 
 struct Teller<'a> {
@@ -46,21 +62,28 @@ impl Teller<'_> {
         };
         Some(match event.name {
             "run.started" => match text("input") {
-                "input" => "a run begins, with a new message".to_owned(),
+                "input" => format!("a run begins, with a new message{}", self.sender(event)),
                 "none" => "a run begins, to continue the thread".to_owned(),
                 other => format!("a run begins, with a {other}"),
             },
             "checkpoint.loaded" => format!("loads {}", step()),
-            "task.discarded" => format!("discards {}, which was unfinished", text("node")),
+            "task.discarded" => match self.was_executed(event) {
+                false => format!("discards {}, which was unfinished", text("node")),
+                true => format!("discards {}, though it was executed", text("node")),
+            },
             "effect.executed" => {
                 let count = self.executed.entry(text("effect").to_owned()).or_default();
                 *count += 1;
-                match *count {
-                    1 => format!("EXECUTES {}", text("effect")),
-                    again => format!("EXECUTES {}, time {again}", text("effect")),
-                }
+                let time = if *count > 1 { format!(", time {count}") } else { String::new() };
+                let alone = if self.is_orphan(event) { ", and no run records it" } else { "" };
+                format!("EXECUTES {}{time}{alone}", text("effect"))
             }
             "node.cancelled" => format!("cuts {} off", text("node")),
+            "node.orphaned" => format!("leaves {} to run on alone", text("node")),
+            "writes.acknowledged" => {
+                let node = self.discarded(event)?;
+                format!("stores the result of {node} as a pending write")
+            }
             "put.acknowledged" => format!("stores {}", step()),
             "put.begun" if !self.is_acknowledged(event) => format!("begins to store {}", step()),
             "put.cancelled" => format!("gives up storing {}", step()),
@@ -73,7 +96,7 @@ impl Teller<'_> {
             "browser.reloads" => {
                 self.reloads += 1;
                 let state = &self.outcome.glimpses[self.reloads - 1].state;
-                format!("reloads the page and sees {}", state["values"])
+                format!("reloads the page and sees {}, next {}", state["values"], state["next"])
             }
             "browser.done" => match text("ending") {
                 "complete" => "is told: complete".to_owned(),
@@ -86,6 +109,34 @@ impl Teller<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// Who sent the message of the event's run, where several do.
+    fn sender(&self, event: &Event) -> String {
+        let request = event.labels.request.as_deref().unwrap_or_default();
+        match (request.rsplit_once('.'), self.outcome.scenario.clients.len()) {
+            (Some((client, _)), 2..) => format!(" from {client}"),
+            _ => String::new(),
+        }
+    }
+
+    /// Was the event's task left behind by its run before?
+    fn is_orphan(&self, event: &Event) -> bool {
+        self.outcome.trace.iter().any(|e| {
+            e.name == "node.orphaned" && e.labels.task == event.labels.task && e.seq < event.seq
+        })
+    }
+
+    /// Was the effect of the event's task executed before?
+    fn was_executed(&self, event: &Event) -> bool {
+        let mut effects = self.outcome.effects.iter().filter(|effect| effect.at <= event.at);
+        effects.any(|effect| Some(&*effect.task) == event.labels.task.as_deref())
+    }
+
+    /// The node of the event's task, if that is discarded in the end.
+    fn discarded(&self, event: &Event) -> Option<&str> {
+        let mut events = self.outcome.trace.iter().filter(|e| e.name == "task.discarded");
+        events.find(|e| e.labels.task == event.labels.task)?.get("node")?.as_str()
     }
 
     fn is_acknowledged(&self, begun: &Event) -> bool {
