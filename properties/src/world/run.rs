@@ -202,11 +202,10 @@ fn drive(
                     let found = unknown_charges(&world.driver(), world.trace()).await;
                     *unknown.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 }
-                for client in &scenario.clients {
-                    let rows = fleet.rows(scenario.store, &client.thread).await?;
-                    let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
-                    threads.insert(client.thread.clone(), rows);
-                }
+                let names: Vec<&str> =
+                    scenario.clients.iter().map(|client| client.thread.as_str()).collect();
+                let rows = fleet.rows(scenario.store, &names).await?;
+                *threads.lock().unwrap_or_else(PoisonError::into_inner) = rows;
                 Ok(())
             })
         }
