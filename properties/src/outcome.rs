@@ -144,12 +144,14 @@ impl Outcome {
         head.map(|head| head.names(key)).unwrap_or_default()
     }
 
-    /// Threads that clients of this scenario talk to, each once.
+    /// Threads that clients of this scenario talk to, and any other that an effect was executed
+    /// for, each once.
     pub fn thread_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for client in &self.scenario.clients {
-            if !names.contains(&client.thread.as_str()) {
-                names.push(&client.thread);
+        let clients = self.scenario.clients.iter().map(|client| client.thread.as_str());
+        for name in clients.chain(self.effects.iter().map(|effect| &*effect.thread)) {
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         names

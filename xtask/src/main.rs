@@ -8,6 +8,7 @@ mod simulator;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 /// Simulate, replay and test.
@@ -58,7 +59,24 @@ struct TestArgs {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().task {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            // Its first line says what is wrong; without a command, all of it is the help.
+            let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            match error.kind() {
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => eprintln!("{text}"),
+                _ => eprintln!("error: {line}"),
+            }
+            return ExitCode::from(2);
+        }
+        Err(help) => {
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    let done = match cli.task {
         Task::Simulate(passed) => simulator::start("simulate", passed.args),
         Task::Replay(passed) => simulator::start("replay", passed.args),
         Task::Tables(passed) => simulator::start("tables", passed.args),

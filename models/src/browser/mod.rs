@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 
 pub use events::SseEvent;
@@ -106,7 +107,7 @@ impl Browser {
     pub async fn reload(&self) -> Result<Json, String> {
         let labels = Labels::none().thread(self.thread.clone());
         self.process.note(labels, "browser.reloads", vec![]);
-        let path = format!("/threads/{}/state", self.thread);
+        let path = format!("/threads/{}/state", segment(&self.thread));
         let request = Request::get(path).header("host", &*self.server).body(Full::default());
         let mut connection = self.connect().await?;
         let response =
@@ -127,7 +128,7 @@ impl Browser {
         chunks: &mut Vec<SseEvent>,
     ) -> Result<Ending, String> {
         let mut connection = self.connect().await?;
-        let http = Request::post(format!("/threads/{}/runs/stream", self.thread))
+        let http = Request::post(format!("/threads/{}/runs/stream", segment(&self.thread)))
             .header("host", &*self.server)
             .header("content-type", "application/json")
             .header("x-request-id", request)
@@ -204,6 +205,13 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
+}
+
+/// A thread id as one segment of a path: everything but RFC 3986's unreserved characters encoded.
+fn segment(thread: &str) -> String {
+    const ENCODED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(thread, ENCODED).to_string()
 }
 
 async fn refused(response: Response<hyper::body::Incoming>) -> Result<Ending, String> {

@@ -87,7 +87,7 @@ pub fn bench(registry: &Registry, args: &BenchArgs) -> Result<bool, String> {
     for (i, layer) in layers.iter().enumerate() {
         let part = if i == 0 { costs[0] } else { costs[i] - costs[i - 1] };
         if args.json {
-            println!(
+            say!(
                 "{}",
                 json!({
                     "layer": layer.part, "seed_of": layer.name, "median_us": round(costs[i]),
@@ -107,7 +107,7 @@ pub fn bench(registry: &Registry, args: &BenchArgs) -> Result<bool, String> {
     }
     let scale = two / one;
     if args.json {
-        println!(
+        say!(
             "{}",
             json!({
                 "summary": "bench", "ok": true, "seeds_per_second": round(rate),
@@ -115,9 +115,9 @@ pub fn bench(registry: &Registry, args: &BenchArgs) -> Result<bool, String> {
             })
         );
     } else {
-        println!("{table}\n");
-        println!("One thread, a fresh one for each seed: {rate:.0} seeds a second.");
-        println!(
+        say!("{table}\n");
+        say!("One thread, a fresh one for each seed: {rate:.0} seeds a second.");
+        say!(
             "In worker processes, judged: {one:.0} a second with one, {two:.0} with two ({scale:.2} \
              times)."
         );
@@ -157,8 +157,8 @@ fn jobs_rate(scenario: &Scenario, workers: usize, rounds: u32) -> Result<f64, St
     let mut rates = Vec::new();
     for _ in 0..rounds.div_ceil(3) {
         let job = |id| Job { id, scenario: scenario.clone(), seeds: (0..20).collect() };
-        let jobs: Vec<Job> = (0..BATCHES).map(job).collect();
-        let total: usize = jobs.iter().map(|job| job.seeds.len()).sum();
+        let jobs = (0..BATCHES).map(job);
+        let total = 20 * BATCHES;
         let started = now();
         pool::run(&binary, workers, jobs, drop)?;
         rates.push(total as f64 / started.elapsed().as_secs_f64());

@@ -17,6 +17,8 @@ use super::worker::{Job, Verdict};
 use crate::registry::Registry;
 use crate::scenario::Scenario;
 
+/// Seeds whose hashes are kept at most.
+const MOST_SEEDS: u64 = 10_000_000;
 /// How many differing seeds are shown in full.
 const SHOWN: usize = 3;
 
@@ -24,6 +26,10 @@ const SHOWN: usize = 3;
 pub fn check(registry: &Registry, args: &DeterminismArgs) -> Result<bool, String> {
     let variants: Vec<Scenario> =
         select::sweep(registry, &args.choice)?.into_iter().flatten().collect();
+    let count = args.seeds.0.end - args.seeds.0.start;
+    if count > MOST_SEEDS {
+        return Err(format!("--seeds: {count} are more than the {MOST_SEEDS} that fit in memory"));
+    }
     // Seeds go round the variants, so that a count of seeds covers all of them alike.
     let mut jobs: Vec<Job> = args
         .seeds
@@ -56,18 +62,19 @@ pub fn check(registry: &Registry, args: &DeterminismArgs) -> Result<bool, String
     for job in differing.iter().take(if args.json { usize::MAX } else { SHOWN }) {
         let seed = job.seeds[0];
         let named = args.choice.name_of(&job.scenario);
+        let arguments = job.scenario.replay_arguments(registry, named, seed);
         let command = job.scenario.replay_command(registry, named, seed);
-        let difference = first_difference(&command, &first, &second)?;
+        let difference = first_difference(&arguments, &first, &second)?;
         if args.json {
             let name = &job.scenario.name;
-            println!("{}", json!({ "scenario": name, "seed": seed, "difference": difference }));
+            say!("{}", json!({ "scenario": name, "seed": seed, "difference": difference }));
         } else {
-            println!("{command}");
-            println!("{difference}\n");
+            say!("{command}");
+            say!("{difference}\n");
         }
     }
     if args.json {
-        println!(
+        say!(
             "{}",
             json!({
                 "summary": "check-determinism", "ok": ok, "seeds": total,
@@ -75,9 +82,9 @@ pub fn check(registry: &Registry, args: &DeterminismArgs) -> Result<bool, String
             })
         );
     } else if ok {
-        println!("{total} seeds, each in two processes: no trace differs.");
+        say!("{total} seeds, each in two processes: no trace differs.");
     } else {
-        println!("{} of {total} seeds differ between two processes.", differing.len());
+        say!("{} of {total} seeds differ between two processes.", differing.len());
     }
     Ok(ok)
 }
@@ -99,10 +106,9 @@ fn hashes(
 }
 
 /// Both whole traces from fresh processes, compared line by line.
-fn first_difference(command: &str, first: &Path, second: &Path) -> Result<String, String> {
+fn first_difference(arguments: &[String], first: &Path, second: &Path) -> Result<String, String> {
     let trace = |binary: &Path| -> Result<Vec<String>, String> {
-        let from = command.find("replay").unwrap_or_default();
-        let output = Command::new(binary).args(command[from..].split(' ')).arg("--json").output();
+        let output = Command::new(binary).args(arguments).arg("--json").output();
         let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
         Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
     };

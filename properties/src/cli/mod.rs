@@ -3,6 +3,21 @@
 //! Exit codes: 0 when nothing was found beyond what scenarios declare, 1 on a finding, 2 on bad
 //! arguments or files, said in one line that names the field.
 
+/// Prints a line for people or programs. Whoever has stopped reading (`| head`) wants no more.
+#[cfg(madsim)]
+macro_rules! say {
+    ($($line:tt)*) => {
+        if std::io::Write::write_fmt(
+            &mut std::io::stdout().lock(),
+            format_args!("{}\n", format_args!($($line)*)),
+        )
+        .is_err()
+        {
+            std::process::exit(0)
+        }
+    };
+}
+
 mod args;
 #[cfg(madsim)]
 mod bench;

@@ -1,6 +1,5 @@
 //! Worker processes, each fed one job at a time.
 
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,10 +13,11 @@ use super::worker::{Job, Verdict};
 pub fn run(
     binary: &Path,
     workers: usize,
-    jobs: Vec<Job>,
+    jobs: impl Iterator<Item = Job> + Send,
     mut on_verdict: impl FnMut(Verdict),
 ) -> Result<(), String> {
-    let queue = Mutex::new(VecDeque::from(jobs));
+    // Made as they are wanted: a sweep may be longer than memory.
+    let queue = Mutex::new(Some(jobs));
     let (sender, receiver): (_, Receiver<Result<Verdict, String>>) = channel();
     std::thread::scope(|scope| {
         for _ in 0..workers.max(1) {
@@ -35,7 +35,7 @@ pub fn run(
             match message {
                 Ok(verdict) => on_verdict(verdict),
                 Err(problem) => {
-                    queue.lock().unwrap().clear();
+                    *queue.lock().unwrap() = None;
                     result = Err(problem);
                 }
             }
@@ -46,12 +46,14 @@ pub fn run(
 
 fn feed(
     binary: &Path,
-    queue: &Mutex<VecDeque<Job>>,
+    queue: &Mutex<Option<impl Iterator<Item = Job>>>,
     tell: &mut impl FnMut(Verdict) -> bool,
 ) -> Result<(), String> {
     let mut worker = Worker::start(binary)?;
     loop {
-        let Some(job) = queue.lock().unwrap().pop_front() else { return Ok(()) };
+        let Some(job) = queue.lock().unwrap().as_mut().and_then(Iterator::next) else {
+            return Ok(());
+        };
         for verdict in worker.run(&job)? {
             if !tell(verdict) {
                 return Ok(());

@@ -34,7 +34,7 @@ impl Recheck {
     /// Runs them again; gives their number, and those whose trace differs.
     pub fn run(self, workers: usize) -> Result<(usize, Vec<(Scenario, u64)>), String> {
         let mut differing = Vec::new();
-        let again = self.jobs.clone();
+        let again = self.jobs.clone().into_iter();
         pool::run(&own_binary()?, workers, again, |verdict| {
             if verdict.hash != self.hashes[verdict.job] {
                 let job = &self.jobs[verdict.job];

@@ -19,9 +19,9 @@ pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
     let ok = verdict.findings.is_empty();
     if args.json {
         for event in &outcome.trace {
-            println!("{}", serde_json::to_string(event).map_err(|error| error.to_string())?);
+            say!("{}", serde_json::to_string(event).map_err(|error| error.to_string())?);
         }
-        println!(
+        say!(
             "{}",
             json!({
                 "summary": "replay", "ok": ok, "scenario": scenario.name, "seed": seed,
@@ -31,39 +31,45 @@ pub fn replay(registry: &Registry, args: &ReplayArgs) -> Result<bool, String> {
         );
         return Ok(ok);
     }
-    println!("{}\n", knobs(&scenario, seed));
-    println!(
+    say!("{}\n", knobs(&scenario, seed));
+    say!(
         "{:>5} {:>11} {:<10} {:<8} {:<8} {:<8} {:<9} what happened",
-        "seq", "time", "process", "request", "run", "thread", "ckpt"
+        "seq",
+        "time",
+        "process",
+        "request",
+        "run",
+        "thread",
+        "ckpt"
     );
     for event in &outcome.trace {
-        println!("{event}");
+        say!("{event}");
     }
-    println!();
+    say!("");
     for thread in outcome.thread_names() {
         let executed: Vec<_> = outcome.executed(thread).iter().map(|e| &*e.label).collect();
-        println!("{thread}: executed   [{}]", executed.join(", "));
+        say!("{thread}: executed   [{}]", executed.join(", "));
         if scenario.log == Log::Leaky {
             let logged = outcome.logged.get(thread).cloned().unwrap_or_default();
-            println!("{thread}: the log    [{}] (an illusion where it differs)", logged.join(", "));
+            say!("{thread}: the log    [{}] (an illusion where it differs)", logged.join(", "));
         }
-        println!("{thread}: transcript [{}]", outcome.transcript(thread).join(", "));
+        say!("{thread}: transcript [{}]", outcome.transcript(thread).join(", "));
     }
     for charge in &outcome.charges {
         let (id, booking, state) = (&charge.id, &charge.business_id, charge.state.name());
-        println!("the provider's ledger: {id} for {booking}, {state}");
+        say!("the provider's ledger: {id} for {booking}, {state}");
     }
     for (reason, count) in &verdict.explained {
-        println!("not on any edge: {count}, {reason}");
+        say!("not on any edge: {count}, {reason}");
     }
     for violation in &verdict.demonstrated {
-        println!("shown, as declared: {} — {}", violation.property, violation.evidence);
+        say!("shown, as declared: {} — {}", violation.property, violation.evidence);
     }
     for violation in &verdict.findings {
-        println!("BROKEN: {} — {}", violation.property, violation.evidence);
+        say!("BROKEN: {} — {}", violation.property, violation.evidence);
     }
-    println!("trace hash {:016x}", outcome.hash);
-    println!("again: {again}");
+    say!("trace hash {:016x}", outcome.hash);
+    say!("again: {again}");
     Ok(ok)
 }
 

@@ -85,7 +85,7 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
         question.variants.iter().map(|variant| variant.scenario.name.as_str()).collect();
     let several = names.len() > 1;
     let title = if several { "in comparison" } else { first.name.as_str() };
-    println!("\n{title} — {}", first.about);
+    say!("\n{title} — {}", first.about);
     // Every property that some variant names, in the order in which they are first named.
     let mut checked: Vec<&String> = Vec::new();
     for variant in &question.variants {
@@ -133,14 +133,14 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
         }
         table.add_row(row);
     }
-    println!("{table}");
+    say!("{table}");
     // Each scenario's own declarations, seen in none of its variants.
     for name in &names {
         let mine = || question.variants.iter().filter(|variant| variant.scenario.name == *name);
         let declared = mine().next().map(|variant| &variant.scenario.expect.demonstrates);
         for property in declared.into_iter().flatten() {
             if mine().all(|variant| !variant.broken.contains_key(property)) {
-                println!("Declared and never seen: {name} did not break {property:?} in any seed.");
+                say!("Declared and never seen: {name} did not break {property:?} in any seed.");
             }
         }
     }
@@ -149,13 +149,13 @@ fn print_question(registry: &Registry, choice: &Choice, question: &Question) {
     });
     let findings: Vec<_> = findings.collect();
     for (scenario, seed, violation) in findings.iter().take(SHOWN) {
-        println!("\nFinding: {} on thread {}", violation.property, violation.thread);
-        println!("  {}", violation.evidence);
+        say!("\nFinding: {} on thread {}", violation.property, violation.thread);
+        say!("  {}", violation.evidence);
         let command = scenario.replay_command(registry, choice.name_of(scenario), *seed);
-        println!("  replay: {command}");
+        say!("  replay: {command}");
     }
     if let Some(more) = findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        println!("\nand {more} more findings of this question; --json lists them all");
+        say!("\nand {more} more findings of this question; --json lists them all");
     }
 }
 

@@ -107,6 +107,12 @@ pub fn check(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
     let name = &scenario.name;
     scenario::check(scenario).map_err(|problem| format!("{name}: {problem}"))?;
     registry.graph_of(scenario).map_err(|problem| format!("{name}: {problem}"))?;
+    for (i, client) in scenario.clients.iter().enumerate() {
+        if registry.models.iter().any(|model| model.name == client.name) {
+            let taken = &client.name;
+            return Err(format!("{name}: clients[{i}].name: {taken:?} is the name of a model"));
+        }
+    }
     for (field, names) in
         [("hold", &scenario.expect.hold), ("demonstrates", &scenario.expect.demonstrates)]
     {

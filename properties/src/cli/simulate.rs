@@ -12,38 +12,48 @@ use super::report::{Question, print_questions};
 use super::worker::Job;
 use super::{pool, select};
 use crate::registry::Registry;
+use crate::scenario::Scenario;
 
 /// Seeds per variant of the default sweep.
 const DEFAULT_SEEDS: u64 = 50;
+/// Worker processes at most.
+const MOST_JOBS: u32 = 256;
 /// Seeds that a worker is handed at once.
-const BATCH: usize = 20;
+const BATCH: u64 = 20;
 
 /// True when nothing was found beyond what the scenarios declare.
 pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String> {
-    if args.jobs == Some(0) {
-        return Err("--jobs: nobody would work".to_owned());
+    if args.jobs.is_some_and(|jobs| jobs == 0 || jobs > MOST_JOBS) {
+        return Err(format!("--jobs: takes 1 to {MOST_JOBS}"));
     }
     let seeds = args.seeds.clone().map_or(0..DEFAULT_SEEDS, |seeds| seeds.0);
     let mut questions: Vec<Question> =
         select::sweep(registry, &args.choice)?.into_iter().map(Question::new).collect();
-    // Job ids say which question and which variant an answer belongs to.
-    let mut places = Vec::new();
-    let mut jobs = Vec::new();
-    for (q, question) in questions.iter().enumerate() {
-        for (v, variant) in question.variants.iter().enumerate() {
-            for batch in seeds.clone().collect::<Vec<_>>().chunks(BATCH) {
-                let scenario = variant.scenario.clone();
-                jobs.push(Job { id: places.len(), scenario, seeds: batch.to_vec() });
-                places.push((q, v));
-            }
-        }
-    }
-    let total: usize = jobs.iter().map(|job| job.seeds.len()).sum();
+    // A job's id says which question and which variant its answers belong to.
+    let places: Vec<(usize, usize)> = questions
+        .iter()
+        .enumerate()
+        .flat_map(|(q, question)| (0..question.variants.len()).map(move |v| (q, v)))
+        .collect();
+    let scenarios: Vec<Scenario> =
+        places.iter().map(|&(q, v)| questions[q].variants[v].scenario.clone()).collect();
+    let batches = (seeds.end - seeds.start).div_ceil(BATCH);
+    let jobs = scenarios.iter().enumerate().flat_map(|(id, scenario)| {
+        let seeds = seeds.clone();
+        (0..batches).map(move |batch| {
+            let first = seeds.start + batch * BATCH;
+            let seeds = first..seeds.end.min(first.saturating_add(BATCH));
+            Job { id, scenario: scenario.clone(), seeds: seeds.collect() }
+        })
+    });
+    let total = (seeds.end - seeds.start).saturating_mul(places.len() as u64);
+    let batches = batches.saturating_mul(places.len() as u64);
+    let workers = workers(args.jobs).min(usize::try_from(batches).unwrap_or(usize::MAX));
     let mut again = Recheck::default();
-    let bar = progress(total as u64, args.json);
+    let bar = progress(total, args.json);
     let started = now();
     let mut findings = 0;
-    pool::run(&own_binary()?, workers(args.jobs), jobs, |verdict| {
+    pool::run(&own_binary()?, workers, jobs, |verdict| {
         let (q, v) = places[verdict.job];
         bar.inc(1);
         let variant = &mut questions[q].variants[v];
@@ -53,7 +63,7 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
         }
         if args.json {
             let scenario = &variant.scenario;
-            println!(
+            say!(
                 "{}",
                 json!({
                     "scenario": scenario.name,
@@ -77,12 +87,12 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
     let findings_again = again.findings;
-    let (rechecked, differing) = again.run(workers(args.jobs))?;
+    let (rechecked, differing) = again.run(workers)?;
     for (scenario, seed) in &differing {
         let command = scenario.replay_command(registry, args.choice.name_of(scenario), *seed);
         match args.json {
-            true => println!("{}", json!({ "differs_in_a_fresh_process": command })),
-            false => println!("\nFinding: another trace in a fresh process\n  replay: {command}"),
+            true => say!("{}", json!({ "differs_in_a_fresh_process": command })),
+            false => say!("\nFinding: another trace in a fresh process\n  replay: {command}"),
         }
     }
     findings += differing.len();
@@ -90,7 +100,7 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
     let rate = total as f64 / seconds.max(1e-9);
     if args.json {
         let rate = (rate * 10.0).round() / 10.0;
-        println!(
+        say!(
             "{}",
             json!({
                 "summary": "simulate", "ok": ok, "seeds": total, "findings": findings,
@@ -99,15 +109,15 @@ pub fn simulate(registry: &Registry, args: &SimulateArgs) -> Result<bool, String
         );
     } else {
         print_questions(registry, &args.choice, &questions);
-        println!("{total} runs in {seconds:.1} s, {rate:.0} a second.");
-        println!(
+        say!("{total} runs in {seconds:.1} s, {rate:.0} a second.");
+        say!(
             "{rechecked} of them, {findings_again} findings included, ran again in a fresh process: {} \
              other traces.",
             differing.len()
         );
         match ok {
-            true => println!("Nothing was found beyond what the scenarios declare."),
-            false => println!("{findings} findings."),
+            true => say!("Nothing was found beyond what the scenarios declare."),
+            false => say!("{findings} findings."),
         }
     }
     Ok(ok)

@@ -14,17 +14,17 @@ pub fn tables(registry: &Registry, args: &TablesArgs) -> Result<bool, String> {
     let ok = differing == 0;
     if args.json {
         for table in &tables {
-            println!("{}", serde_json::to_string(table).map_err(|error| error.to_string())?);
+            say!("{}", serde_json::to_string(table).map_err(|error| error.to_string())?);
         }
-        println!(
+        say!(
             "{}",
             json!({ "summary": "tables", "ok": ok, "cells": cells, "differing": differing })
         );
     } else {
-        tables.iter().for_each(|table| println!("{}\n", table.render()));
+        tables.iter().for_each(|table| say!("{}\n", table.render()));
         match differing {
-            0 => println!("All {cells} cells agree with the measurement."),
-            _ => println!("{differing} of {cells} cells differ from the measurement."),
+            0 => say!("All {cells} cells agree with the measurement."),
+            _ => say!("{differing} of {cells} cells differ from the measurement."),
         }
     }
     Ok(ok)

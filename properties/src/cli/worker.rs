@@ -59,13 +59,32 @@ pub fn work(registry: &Registry) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Checks every property that the scenario names.
+/// Checks every property that the scenario names, and whether the run ended at all, which no
+/// scenario needs to ask for.
 pub fn judge(registry: &Registry, outcome: &Outcome, job: usize) -> Verdict {
     let expect = &outcome.scenario.expect;
     let broken = |names: &[String]| -> Vec<Violation> {
         let named = names.iter().filter_map(|name| registry.find_property(name));
         named.flat_map(|property| property.check(outcome)).collect()
     };
+    let whole = registry.find_property("whole").map(|whole| whole.check(outcome));
+    let mut findings = whole.unwrap_or_default();
+    // What was not read to its end cannot be judged further.
+    if outcome.crash.is_some() {
+        return Verdict {
+            job,
+            seed: outcome.seed,
+            hash: outcome.hash,
+            executed: outcome.effects.len(),
+            recorded: 0,
+            explained: BTreeMap::new(),
+            findings,
+            demonstrated: vec![],
+        };
+    }
+    let hold: Vec<String> =
+        expect.hold.iter().filter(|property| *property != "whole").cloned().collect();
+    findings.extend(broken(&hold));
     let mut explained: BTreeMap<String, usize> = BTreeMap::new();
     let mut recorded = 0;
     for thread in outcome.thread_names() {
@@ -82,7 +101,7 @@ pub fn judge(registry: &Registry, outcome: &Outcome, job: usize) -> Verdict {
         executed: outcome.effects.len(),
         recorded,
         explained,
-        findings: broken(&expect.hold),
+        findings,
         demonstrated: broken(&expect.demonstrates),
     }
 }

@@ -82,11 +82,18 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     for (i, client) in scenario.clients.iter().enumerate() {
         printable(format!("clients[{i}].name"), &client.name)?;
         printable(format!("clients[{i}].thread"), &client.thread)?;
+        if is_reserved(&client.name) {
+            let problem = "is the name of a process of the world";
+            return Err(format!("clients[{i}].name: {:?} {problem}", client.name));
+        }
         if scenario.clients[..i].iter().any(|other| other.name == client.name) {
             return Err(format!("clients[{i}].name: {:?} is taken", client.name));
         }
         for (j, step) in client.script.iter().enumerate() {
             let field = format!("clients[{i}].script[{j}]");
+            if let Step::Wait { ms } = step {
+                not_too_long(&format!("{field}.ms"), *ms)?;
+            }
             if let (Step::Hold { .. }, Shape::Direct) = (step, scenario.shape) {
                 return Err(format!("{field}.do: a direct client has no request to be held"));
             }
@@ -97,6 +104,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
             };
             match leave {
                 Leave::WithinMs(range) => forward(format!("{field}.leave.within_ms"), *range)?,
+                Leave::AfterMs(ms) => not_too_long(&format!("{field}.leave.after_ms"), *ms)?,
                 Leave::AfterChunk(0) => {
                     return Err(format!("{field}.leave.after_chunk: counts from 1"));
                 }
@@ -106,14 +114,19 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     }
     for (i, fault) in scenario.faults.iter().enumerate() {
         match fault {
-            Fault::Kill { process, when, .. } => {
+            Fault::Kill { process, when, restart_after_ms } => {
+                not_too_long(&format!("faults[{i}].restart_after_ms"), *restart_after_ms)?;
                 let known: Vec<String> = (1..=scenario.workers).map(server_name).collect();
                 if !known.contains(process) {
                     let known = known.join(", ");
                     return Err(format!("faults[{i}].process: {process:?} is not one of {known}"));
                 }
-                if let When::WithinMs(range) = when {
-                    forward(format!("faults[{i}].when.within_ms"), *range)?;
+                match when {
+                    When::WithinMs(range) => {
+                        forward(format!("faults[{i}].when.within_ms"), *range)?;
+                    }
+                    When::AtMs(ms) => not_too_long(&format!("faults[{i}].when.at_ms"), *ms)?,
+                    When::Moment(_) => {}
                 }
                 if scenario.shape == Shape::Direct {
                     let problem = "a direct client dies with the process; use shape inline";
@@ -129,6 +142,22 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
+/// Names of processes that the world itself starts.
+fn is_reserved(name: &str) -> bool {
+    matches!(name, "world" | "balancer" | "payments") || name.starts_with("server-")
+}
+
+/// No time in a scenario is longer than this: a run is over after ten minutes of virtual time.
+const LONGEST_MS: u64 = 3_600_000;
+
+fn not_too_long(field: &str, ms: u64) -> Result<(), String> {
+    match ms > LONGEST_MS {
+        true => Err(format!("{field}: {ms} ms is more than an hour")),
+        false => Ok(()),
+    }
+}
+
 fn forward(field: String, [low, high]: [u64; 2]) -> Result<(), String> {
+    not_too_long(&field, high)?;
     if low > high { Err(format!("{field}: runs backwards, from {low} to {high}")) } else { Ok(()) }
 }

@@ -292,21 +292,42 @@ impl Scenario {
     /// The command line that replays one seed of it. `named` is its registered name or its file;
     /// what differs from what is found there is said by options.
     pub fn replay_command(&self, registry: &Registry, named: &str, seed: u64) -> String {
-        let plain = registry.find_scenario(named).cloned().or_else(|| load(named.as_ref()).ok());
-        let mut command = format!("{} replay --scenario {named}", registry.program_name());
-        if let Some(plain) = plain {
-            let mut option = |name: &str, mine: &str, plain: &str| {
-                if mine != plain {
-                    command.push_str(&format!(" --{name} {mine}"));
-                }
-            };
-            option("shape", self.shape.name(), plain.shape.name());
-            option("durability", self.durability.name(), plain.durability.name());
-            option("store", self.store.name(), plain.store.name());
-            option("profile", self.profile.name(), plain.profile.name());
-        }
-        command + &format!(" --seed {seed}")
+        let quoted = self.replay_arguments(registry, named, seed);
+        let quoted: Vec<String> = quoted.iter().map(|argument| quote(argument)).collect();
+        format!("{} {}", registry.program_name(), quoted.join(" "))
     }
+
+    /// As [`Scenario::replay_command`], for starting a process.
+    pub fn replay_arguments(&self, registry: &Registry, named: &str, seed: u64) -> Vec<String> {
+        let plain = registry.find_scenario(named).cloned().or_else(|| load(named.as_ref()).ok());
+        let mut arguments = vec!["replay".to_owned(), "--scenario".to_owned(), named.to_owned()];
+        let mut option = |name: &str, value: String| {
+            arguments.extend([format!("--{name}"), value]);
+        };
+        if let Some(plain) = plain {
+            for (name, mine, plain) in [
+                ("shape", self.shape.name(), plain.shape.name()),
+                ("durability", self.durability.name(), plain.durability.name()),
+                ("store", self.store.name(), plain.store.name()),
+                ("profile", self.profile.name(), plain.profile.name()),
+            ] {
+                if mine != plain {
+                    option(name, mine.to_owned());
+                }
+            }
+        }
+        option("seed", seed.to_string());
+        arguments
+    }
+}
+
+/// An argument as a shell takes it.
+fn quote(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', r"'\''"))
 }
 
 /// The name of the nth server process, from 1.

@@ -1,6 +1,6 @@
 //! One scenario, one seed, one world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -202,8 +202,12 @@ fn drive(
                     let found = unknown_charges(&world.driver(), world.trace()).await;
                     *unknown.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 }
-                let names: Vec<&str> =
-                    scenario.clients.iter().map(|client| client.thread.as_str()).collect();
+                // Also of threads that no client names: an effect executed for one is judged, too.
+                let effects = log.all();
+                let clients = scenario.clients.iter().map(|client| client.thread.as_str());
+                let of_effects = effects.iter().map(|effect| &*effect.thread);
+                let names: BTreeSet<&str> = clients.chain(of_effects).collect();
+                let names: Vec<&str> = names.into_iter().collect();
                 let rows = fleet.rows(scenario.store, &names).await?;
                 *threads.lock().unwrap_or_else(PoisonError::into_inner) = rows;
                 Ok(())

@@ -100,6 +100,9 @@ impl RunCore {
             }
             return;
         }
+        // Here and not later: a node that has not started yet must not start any more. Its end is
+        // recorded with the exit duties.
+        state.running.values().for_each(|running| running.aborter.abort());
         drop(state);
         // A process that is going down has no finalizer any more, and nothing is left to save.
         let _ = self.graph.finalizer.0.unbounded_send(self.clone());

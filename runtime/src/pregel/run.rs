@@ -58,12 +58,14 @@ impl RunCore {
         let settled = self.settle().await;
         let end = match result {
             Ok(end) => end,
-            Err(RunError::Node { error: NodeError::Interrupted(_), .. }) => {
+            // A pause that could not be stored is no pause: it could never be answered.
+            Err(RunError::Node { error: NodeError::Interrupted(_), .. }) if settled.is_ok() => {
                 self.show_paused()?;
                 self.observe(|| What::RunEnded { outcome: "interrupted" });
                 self.outlet.yield_queued().await;
                 return Ok(());
             }
+            Err(RunError::Node { error: NodeError::Interrupted(_), .. }) => End::Finished,
             Err(error) => {
                 self.observe(|| What::RunEnded { outcome: "failed" });
                 return Err(error);
@@ -73,11 +75,17 @@ impl RunCore {
             self.observe(|| What::RunEnded { outcome: "failed" });
             return Err(error.into());
         }
-        self.observe(|| What::RunEnded { outcome: "finished" });
-        self.outlet.yield_queued().await;
         match end {
-            End::Finished => Ok(()),
-            End::OutOfSteps => Err(RunError::Recursion { limit: self.config.recursion_limit }),
+            End::Finished => {
+                self.observe(|| What::RunEnded { outcome: "finished" });
+                self.outlet.yield_queued().await;
+                Ok(())
+            }
+            End::OutOfSteps => {
+                self.observe(|| What::RunEnded { outcome: "failed" });
+                self.outlet.yield_queued().await;
+                Err(RunError::Recursion { limit: self.config.recursion_limit })
+            }
         }
     }
 
