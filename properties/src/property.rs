@@ -64,6 +64,7 @@ pub fn standard() -> Vec<Property> {
                 outcome.thread_names().iter().flat_map(|t| -> Vec<_> { audit(t) }).collect()
             },
         ),
+        Property::new("kept", "what the saver acknowledged is stored", accounting::lost),
         Property::new("once", "no node's effect executes twice on one thread", |outcome| {
             per_thread(outcome, |thread| {
                 let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

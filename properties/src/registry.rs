@@ -56,7 +56,8 @@ impl GraphWorld {
         self.effect_named(context, context.node()).await;
     }
 
-    /// As [`GraphWorld::effect`], for a node with several effects: each has a label.
+    /// As [`GraphWorld::effect`], for a node with several effects: each has a label, and the node's
+    /// labels are registered with [`Registry::effects_named`].
     pub async fn effect_named(&self, context: &NodeContext, label: &str) {
         context.effect(label, self.append(context, label)).await;
     }
@@ -182,11 +183,21 @@ pub struct GraphEntry {
     pub transcript: Option<String>,
     /// Nodes that execute each of their effects once when they run; all nodes when `None`.
     pub effects: Option<Vec<String>>,
+    /// By node, the labels of its effects; a node that is not here has one, labelled as itself.
+    pub labels: BTreeMap<String, Vec<String>>,
 }
 
 impl GraphEntry {
     pub fn has_effect(&self, node: &str) -> bool {
         self.effects.as_ref().is_none_or(|nodes| nodes.iter().any(|name| name == node))
+    }
+
+    /// What a node executes whenever it runs to its end.
+    pub fn labels<'a>(&'a self, node: &'a str) -> Vec<&'a str> {
+        match self.labels.get(node) {
+            Some(labels) => labels.iter().map(String::as_str).collect(),
+            None => vec![node],
+        }
     }
 }
 
@@ -236,7 +247,12 @@ impl Registry {
         name: &str,
         build: impl Fn(&GraphWorld) -> StateGraph + Send + Sync + 'static,
     ) -> Registry {
-        let entry = GraphEntry { build: Arc::new(build), transcript: None, effects: None };
+        let entry = GraphEntry {
+            build: Arc::new(build),
+            transcript: None,
+            effects: None,
+            labels: BTreeMap::new(),
+        };
         self.graphs.insert(name.to_owned(), entry);
         self
     }
@@ -252,6 +268,14 @@ impl Registry {
     pub fn effects(mut self, name: &str, nodes: &[&str]) -> Registry {
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
         self.entry(name).effects = Some(nodes);
+        self
+    }
+
+    /// Says of a node of the graph `name` which labels its effects have, all of which it executes
+    /// whenever it runs to its end. Needed where it calls [`GraphWorld::effect_named`].
+    pub fn effects_named(mut self, name: &str, node: &str, labels: &[&str]) -> Registry {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        self.entry(name).labels.insert(node.to_owned(), labels);
         self
     }
 

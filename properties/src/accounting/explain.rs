@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use durasim_models::Effect;
+use durasim_runtime::Durability;
 use durasim_runtime::profile::ExitDuties;
-use durasim_runtime::{CancelStyle, Durability};
 use durasim_sim::{Event, Value};
 
 use crate::outcome::{Outcome, StoredThread};
@@ -91,40 +91,47 @@ pub(super) fn explain(
         .any(|write| write.channel == "__interrupt__" && write.task == *effect.task);
     let put_lost =
         |e: &&Event| matches!(e.name, "put.failed" | "put.cancelled") && of_run(e) && holds_step(e);
-    let cut = |e: &&Event| {
-        e.name == "run.ended"
-            && of_run(e)
-            && e.at + TURN >= effect.at
-            && e.get("outcome")
-                .and_then(Value::as_str)
-                .is_some_and(|o| o.starts_with("dropped") || o == "closed")
+    let ended = |e: &Event, outcomes: &[&str]| {
+        let outcome = e.get("outcome").and_then(Value::as_str).unwrap_or_default();
+        e.name == "run.ended" && of_run(&e) && outcomes.contains(&outcome)
     };
-    let stopped = |e: &&Event| {
-        e.name == "run.ended"
-            && of_run(e)
-            && later(e)
-            && (is(e, "outcome", "failed") || is(e, "outcome", "interrupted"))
-    };
-    // What ends a run early explains the step that it ended in. The steps before it were handed to
-    // the store already, or are by the exit duties, and only what befell their own put explains.
-    let went_on = effect.run.is_some()
-        && outcome.effects.iter().any(|other| other.run == effect.run && other.step > effect.step);
-    let scenario = &outcome.scenario;
-    let skips_duties = scenario.cancel == CancelStyle::Scope
-        && scenario.profile.options().exit_duties == ExitDuties::SkippedByScope
-        && any(&cut);
-    let is_owed = went_on && !(scenario.durability == Durability::Exit && skips_duties);
-    // At sync durability the next step waits for the acknowledgement.
-    let killed_in_time = killed_at.is_some() && scenario.durability != Durability::Sync;
+    let cut = |e: &&Event| ended(e, &CUT) && e.at + TURN >= effect.at;
+    let stopped = |e: &&Event| later(e) && ended(e, &["failed", "interrupted"]);
+    let settled = |e: &&Event| ended(e, &["finished", "failed", "interrupted"]);
+    let discarded = any(&|e| e.name == "task.discarded" && of_task(e));
 
-    if any(&|e| e.name == "task.discarded" && of_task(e)) {
+    // What ends a run early explains the step that it ended in. A step that the run has left was
+    // handed to the store already, or is by the exit duties, and only what befell that put explains.
+    // So it is with a put that has begun: it goes on without its run.
+    let scenario = &outcome.scenario;
+    let skips_duties = scenario.durability == Durability::Exit
+        && scenario.profile.options().exit_duties == ExitDuties::SkippedByScope
+        && any(&|e| ended(e, &["dropped: scope"]));
+    let left = was_left(outcome, effect);
+    let begun = any(&|e| {
+        e.name == "put.begun" && of_run(e) && is(e, "source", "loop") && later(e) && holds_step(e)
+    });
+    if (left && !skips_duties) || begun {
+        // At sync durability the next step waits for the acknowledgement. A run that came to an end
+        // of its own has waited for all its puts.
+        let in_time = killed_at.is_some_and(|killed_at| {
+            !(left && scenario.durability == Durability::Sync)
+                && !any(&|e| settled(e) && e.at <= killed_at)
+        });
+        return match (any(&put_lost), in_time) {
+            (true, _) if discarded => Ok("discarded by a new input"),
+            (true, _) => Ok("put lost"),
+            (false, true) => Ok("process killed"),
+            (false, false) => {
+                let why = if left { "its run went on" } else { "the put of its step began" };
+                Err(format!("{who} executed and {why}; no put of its step failed or was cut off"))
+            }
+        };
+    }
+    if discarded {
         Ok("discarded by a new input")
     } else if any(&put_lost) {
         Ok("put lost")
-    } else if is_owed && killed_in_time {
-        Ok("process killed")
-    } else if is_owed {
-        Err(format!("{who} executed and its run went on; no put of its step failed or was cut off"))
     } else if asked {
         Ok("asked, ran again")
     } else if any(&|e| e.name == "node.failed" && of_task(e) && of_run(e) && later(e)) {
@@ -140,6 +147,24 @@ pub(super) fn explain(
     } else {
         Err(format!("{who} executed; no stored edge records it and nothing explains that"))
     }
+}
+
+/// How a run ends that somebody else ended.
+const CUT: [&str; 4] = ["dropped: close", "dropped: task", "dropped: scope", "closed"];
+
+/// Did the run of this effect get as far as a later step: into a node of another checkpoint, or to a
+/// later effect?
+fn was_left(outcome: &Outcome, effect: &Effect) -> bool {
+    let Some(run) = effect.run.as_deref() else { return false };
+    let entered =
+        |event: &&Event| event.name == "node.entered" && event.labels.run.as_deref() == Some(run);
+    let here = |event: &Event| event.labels.checkpoint.as_deref() == Some(&*effect.checkpoint);
+    let mut entries = outcome.trace.iter().filter(entered).skip_while(|event| !here(event));
+    entries.any(|event| !here(event))
+        || outcome
+            .effects
+            .iter()
+            .any(|other| other.run.as_deref() == Some(run) && other.step > effect.step)
 }
 
 fn step(event: &Event) -> i64 {

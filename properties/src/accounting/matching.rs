@@ -1,11 +1,10 @@
 //! Pairing executions with edges, one to one.
 
-use std::collections::BTreeSet;
-
 use durasim_models::Effect;
+use durasim_sim::Event;
 
 use super::edges::{Edge, Records};
-use crate::outcome::StoredThread;
+use crate::outcome::{Outcome, StoredThread};
 
 /// Pairs every recorded task with an execution of each of its effects and returns the executions
 /// that are left. A record without an execution is a violation.
@@ -14,47 +13,69 @@ use crate::outcome::StoredThread;
 /// over from a pending write. Every run has its own before any takes over another's, as the edges of
 /// runs that overlap come in no useful order.
 pub(super) fn pair<'a>(
-    edges: &[Edge],
+    outcome: &Outcome,
+    edges: &'a [Edge],
     stored: &StoredThread,
     executed: &[&'a Effect],
     violations: &mut Vec<String>,
 ) -> Vec<&'a Effect> {
-    let mut holders: Vec<Holder> = executed.iter().map(|_| Holder::None).collect();
+    let mut holders: Vec<Option<(Holder, &Edge)>> = vec![None; executed.len()];
     let mut without = Vec::new();
-    for record in edges.iter().flat_map(|edge| records(edge, executed)) {
+    for record in edges.iter().flat_map(|edge| records(outcome, edge)) {
         // The latest: an earlier one was cut off before it was recorded.
         let own = |i: &usize| {
-            holders[*i] == Holder::None && record.fits(executed[*i]) && record.is_own(executed[*i])
+            holders[*i].is_none() && record.fits(executed[*i]) && record.is_own(executed[*i])
         };
         match (0..executed.len()).rfind(own) {
-            Some(i) => holders[i] = Holder::ItsRun,
+            Some(i) => holders[i] = Some((Holder::ItsRun, record.edge)),
             None => without.push(record),
         }
     }
     for record in without {
         let fitting =
             |i: &usize| record.fits(executed[*i]) && record.is_taken_over(executed[*i], stored);
-        let free = |i: &usize| holders[*i] == Holder::None && fitting(i);
+        let free = |i: &usize| holders[*i].is_none() && fitting(i);
         // Its own run's put was still under way when this run read the checkpoint before it: two
         // siblings record the one execution, and there is nothing to take.
-        let doubled = |i: &usize| holders[*i] == Holder::ItsRun && fitting(i);
+        let doubled = |i: &usize| match holders[*i] {
+            Some((Holder::ItsRun, first)) => fitting(i) && overlap(outcome, first, record.edge),
+            _ => false,
+        };
         if let Some(i) = (0..executed.len()).rfind(free) {
-            holders[i] = Holder::AnotherRun;
+            holders[i] = Some((Holder::AnotherRun, record.edge));
         } else if !(0..executed.len()).any(|i| doubled(&i)) {
             let twice = (0..executed.len()).any(|i| fitting(&i));
             violations.push(record.complaint(twice));
         }
     }
-    let left = executed.iter().zip(holders).filter(|(_, holder)| *holder == Holder::None);
+    let left = executed.iter().zip(holders).filter(|(_, holder)| holder.is_none());
     left.map(|(effect, _)| *effect).collect()
 }
 
 /// Whose edge an execution lies on.
-#[derive(PartialEq)]
+#[derive(Clone, Copy)]
 enum Holder {
-    None,
     ItsRun,
     AnotherRun,
+}
+
+/// Was the put of `first` not yet acknowledged when the run of `second` loaded the checkpoint that
+/// both lead out of?
+fn overlap(outcome: &Outcome, first: &Edge, second: &Edge) -> bool {
+    let of = |event: &&Event, name: &str, checkpoint: Option<&str>| {
+        event.name == name && event.labels.checkpoint.as_deref() == checkpoint
+    };
+    let acknowledged = outcome
+        .trace
+        .iter()
+        .find(|event| of(event, "put.acknowledged", Some(&first.checkpoint)))
+        .map(|event| event.at);
+    let loaded = |event: &&Event| {
+        of(event, "checkpoint.loaded", second.from.as_deref())
+            && event.labels.request.as_deref() == second.request.as_deref()
+    };
+    let mut loads = outcome.trace.iter().filter(loaded);
+    loads.any(|event| acknowledged.is_none_or(|acknowledged| acknowledged >= event.at))
 }
 
 /// One effect that an edge records.
@@ -66,10 +87,10 @@ struct Record<'a> {
 }
 
 /// Every effect that an edge records, as often as it does.
-fn records<'a>(edge: &'a Edge, executed: &[&Effect]) -> Vec<Record<'a>> {
+fn records<'a>(outcome: &Outcome, edge: &'a Edge) -> Vec<Record<'a>> {
     let mut records = Vec::new();
     let mut add = |node: &str, task: Option<&'a str>| {
-        let labels = labels(executed, node).into_iter();
+        let labels = outcome.graph.labels(node).into_iter().map(str::to_owned);
         records.extend(labels.map(|label| Record { edge, label, task }));
     };
     match &edge.records {
@@ -120,11 +141,4 @@ impl Record<'_> {
         };
         format!("edge {parent} -> {checkpoint} records {label}{task}, {why}")
     }
-}
-
-/// The effects that a node is known to have. One that never executed is looked for by its name.
-fn labels(executed: &[&Effect], node: &str) -> BTreeSet<String> {
-    let mine = executed.iter().filter(|effect| &*effect.node == node);
-    let labels: BTreeSet<String> = mine.map(|effect| effect.label.to_string()).collect();
-    if labels.is_empty() { BTreeSet::from([node.to_owned()]) } else { labels }
 }

@@ -4,13 +4,18 @@
 //! one-to-one matching and not as a subtraction. `edges` reads from the stored rows which tasks
 //! each edge records; `matching` pairs executions with edges; `explain` looks for the event that
 //! accounts for an execution without an edge. What is left over, on either side, is a violation.
+//!
+//! `kept` stands beside it: what was acknowledged is stored.
 
 mod edges;
 mod explain;
+mod kept;
 mod matching;
 mod task_id;
 
 use std::collections::BTreeMap;
+
+pub use kept::lost;
 
 use crate::outcome::Outcome;
 
@@ -31,7 +36,7 @@ pub fn account(outcome: &Outcome, thread: &str) -> Account {
     let stored = outcome.threads.get(thread).cloned().unwrap_or_default();
     let edges = edges::read(outcome, &stored, &mut account.violations);
     let executed = outcome.executed(thread);
-    let unrecorded = matching::pair(&edges, &stored, &executed, &mut account.violations);
+    let unrecorded = matching::pair(outcome, &edges, &stored, &executed, &mut account.violations);
     account.recorded = executed.len() - unrecorded.len();
     for effect in unrecorded {
         match explain::explain(outcome, &stored, effect) {

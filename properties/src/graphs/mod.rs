@@ -33,4 +33,5 @@ pub fn register(registry: Registry) -> Registry {
         .effects("stepwise", &[])
         .graph("approval", approval::graph)
         .effects("approval", &["approve"])
+        .effects_named("approval", "approve", &["before_interrupt", "after_interrupt"])
 }

@@ -29,7 +29,7 @@
 //! its own, and none depends on an `if`. And one convention: a channel `steps` that appends is the
 //! transcript when exactly the nodes with an effect write to it, each its own name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -42,7 +42,8 @@ const TRANSCRIPT: &str = "steps";
 
 /// The graph of a scenario, or what is wrong with it, beginning with the field.
 pub(crate) fn entry(name: &str, spec: &GraphSpec) -> Result<GraphEntry, String> {
-    let effects = effects(spec)?;
+    let labels = effects(spec)?;
+    let effects: Vec<String> = labels.keys().cloned().collect();
     let nowhere: EffectSink = Arc::new(|_, _| Box::pin(async {}));
     build(name, spec, nowhere).map_err(|problem| format!("declared: {problem}"))?;
     let (name, graph) = (name.to_owned(), spec.clone());
@@ -58,12 +59,13 @@ pub(crate) fn entry(name: &str, spec: &GraphSpec) -> Result<GraphEntry, String> 
         build: Arc::new(build),
         transcript: keeps_a_transcript(spec, &effects).then(|| TRANSCRIPT.to_owned()),
         effects: Some(effects),
+        labels,
     })
 }
 
-/// Nodes with an effect.
-fn effects(spec: &GraphSpec) -> Result<Vec<String>, String> {
-    let (mut nodes, mut labels) = (Vec::new(), BTreeSet::new());
+/// Nodes with an effect, and the labels of each.
+fn effects(spec: &GraphSpec) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let (mut nodes, mut labels) = (BTreeMap::<String, Vec<String>>::new(), BTreeSet::new());
     for (name, node) in &spec.nodes {
         for (i, action) in node.actions.iter().enumerate() {
             let field = format!("declared.nodes.{name}.actions[{i}]");
@@ -71,7 +73,9 @@ fn effects(spec: &GraphSpec) -> Result<Vec<String>, String> {
                 Action::Effect { label } if !labels.insert(label) => {
                     return Err(format!("{field}.label: {label:?} is the label of another effect"));
                 }
-                Action::Effect { .. } if nodes.last() != Some(name) => nodes.push(name.clone()),
+                Action::Effect { label } => {
+                    nodes.entry(name.clone()).or_default().push(label.clone());
+                }
                 Action::If { then, otherwise, .. } if has_effect(then) || has_effect(otherwise) => {
                     let problem = "an effect inside `if` cannot be accounted for; give it a node \
                                    of its own";
