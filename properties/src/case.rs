@@ -85,7 +85,28 @@ impl Case {
             .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
         let scenario = serde_json::to_string(&case.scenario).map_err(|e| bad(e.to_string()))?;
         scenario::from_json(&scenario, &format!("{origin}: scenario"))?;
+        case.check_tape().map_err(bad)?;
         Ok(case)
+    }
+
+    /// A draw that could not have been made, and a stream that is there twice, would be read as
+    /// something else than what they say.
+    fn check_tape(&self) -> Result<(), String> {
+        let mut strips: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (i, Strip { label, actor, draws }) in self.tape.iter().enumerate() {
+            if let Some(first) = strips.insert((label, actor), i) {
+                return Err(format!(
+                    "tape[{i}]: {label:?} of {actor:?} is the stream of tape[{first}] already"
+                ));
+            }
+            let beyond = |[bound, value]: &[u64; 2]| *bound != 0 && value >= bound;
+            if let Some(j) = draws.iter().position(beyond) {
+                let [bound, value] = draws[j];
+                let problem = format!("{value} is not below its bound {bound}");
+                return Err(format!("tape[{i}].draws[{j}]: {problem}"));
+            }
+        }
+        Ok(())
     }
 
     /// Writes it, one strip of the tape a line.

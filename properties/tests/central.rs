@@ -244,7 +244,8 @@ fn sweep(settings: usize, scenario: impl Fn(u64) -> Scenario) -> Marks {
         let outcome = run(&registry, &scenario, RunPlan { seed, ..RunPlan::default() });
         let account = account(&outcome, "trip-7");
         marks.look(&outcome, &account);
-        let properties = ["accounted", "told", "whole"].map(|name| registry.find_property(name));
+        let properties =
+            ["accounted", "kept", "told", "whole"].map(|name| registry.find_property(name));
         let violations = properties.iter().flatten().flat_map(|property| property.check(&outcome));
         broken.extend(violations.map(|violation| (story(&outcome), violation.evidence)));
     }

@@ -27,6 +27,40 @@ fn a_case_file_replays_to_the_byte() {
     }
 }
 
+/// What could not have been drawn is refused, and the line says where it stands.
+#[test]
+fn a_tape_that_nobody_drew_is_refused() {
+    let registry = Registry::builtin();
+    let (_, case) = record(&registry, &scenario(&registry, "kill-then-continue"), 3);
+    let refused = |case: &Case| {
+        let path = std::env::temp_dir().join(format!("bad-{}.case.json", std::process::id()));
+        case.save(&path).expect("it can be written");
+        let read = Case::load(&path);
+        std::fs::remove_file(&path).expect("it was written");
+        read.err().map(|error| error.problem)
+    };
+    let kill = case.tape.iter().position(|strip| strip.label == "kill").expect("a kill");
+    let draw = |bound, value| {
+        let mut edited = case.clone();
+        edited.tape[kill].draws[0] = [bound, value];
+        refused(&edited)
+    };
+    let problem =
+        |value: u64| format!("tape[{kill}].draws[0]: {value} is not below its bound 1000");
+    assert_eq!(draw(1_000, 999), None);
+    assert_eq!(draw(1_000, 1_000), Some(problem(1_000)));
+    assert_eq!(draw(1_000, u64::MAX), Some(problem(u64::MAX)));
+    assert_eq!(draw(0, u64::MAX), None, "a bound of 0 is all 64 bits");
+
+    let mut twice = case.clone();
+    let last = twice.tape.len();
+    twice.tape.push(case.tape[kill].clone());
+    let actor = &case.tape[kill].actor;
+    let problem =
+        format!("tape[{last}]: \"kill\" of {actor:?} is the stream of tape[{kill}] already");
+    assert_eq!(refused(&twice), Some(problem));
+}
+
 /// The tape is obeyed: the moment of the kill is a choice like any other.
 #[test]
 fn an_edited_tape_moves_the_kill() {
