@@ -114,10 +114,9 @@ pub(super) fn explain(
     if (left && !skips_duties) || begun {
         // At sync durability the next step waits for the acknowledgement. A run that came to an end
         // of its own has waited for all its puts.
-        let in_time = killed_at.is_some_and(|killed_at| {
-            !(left && scenario.durability == Durability::Sync)
-                && !any(&|e| settled(e) && e.at <= killed_at)
-        });
+        let was_acknowledged = left && scenario.durability == Durability::Sync;
+        let in_time = !was_acknowledged
+            && killed_at.is_some_and(|killed_at| !any(&|e| settled(e) && e.at <= killed_at));
         return match (any(&put_lost), in_time) {
             (true, _) if discarded => Ok("discarded by a new input"),
             (true, _) => Ok("put lost"),
