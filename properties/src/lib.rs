@@ -8,6 +8,7 @@ pub mod case;
 pub mod cli;
 pub mod conformance;
 pub mod declarative;
+mod graph_world;
 pub mod graphs;
 pub mod model;
 pub mod outcome;
@@ -21,10 +22,11 @@ pub mod tables;
 pub mod world;
 
 pub use cli::main;
+pub use graph_world::GraphWorld;
 pub use model::Call;
 pub use outcome::{Glimpse, Outcome, Sight, StoredThread, UnknownCharge};
 pub use property::{Property, Violation};
-pub use registry::{GraphWorld, Registry, Vary};
+pub use registry::{Registry, Vary};
 pub use scenario::Scenario;
 
 /// What a user's graph, model or property needs from the crates below, under one name.

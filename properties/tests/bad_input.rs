@@ -149,6 +149,19 @@ fn files_with_a_mistake_in_one_field() {
         ("/clients/0/name", json!(""), "clients[0].name"),
         ("/clients/0/thread", json!("a\nb"), "clients[0].thread"),
         ("/clients/0/mood", json!("calm"), "mood"),
+        ("/clients/0/name", json!("server-1"), "clients[0].name"),
+        ("/clients/0/name", json!("payments"), "clients[0].name"),
+        (
+            "/clients/0/script",
+            json!([{ "do": "wait_for", "moment": { "event": "node.entered", "nth": 0 } }]),
+            "clients[0].script[0].moment.nth",
+        ),
+        (
+            "/clients/0/script",
+            json!([{ "do": "hold", "until": { "event": "node.entered", "nth": 0 } }]),
+            "clients[0].script[0].until.nth",
+        ),
+        ("/clients/0/script", json!([{ "do": "wait", "ms": u64::MAX }]), "clients[0].script[0].ms"),
         (
             "/clients",
             json!([

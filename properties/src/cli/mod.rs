@@ -112,5 +112,8 @@ fn one_line(error: &clap::Error) -> String {
         let named = text.lines().skip(1).take_while(|line| !line.is_empty());
         line.extend(named.map(|name| format!(" {}", name.trim())));
     }
+    if let Some(choices) = text.lines().map(str::trim).find(|l| l.starts_with("[possible values")) {
+        line.extend([" ", choices]);
+    }
     line
 }

@@ -4,7 +4,7 @@
 use durasim_runtime::{END, NodeContext, START, State, StateGraph, Update};
 use serde_json::json;
 
-use crate::registry::GraphWorld;
+use crate::graph_world::GraphWorld;
 
 pub(super) fn graph(world: &GraphWorld) -> StateGraph {
     let world = world.clone();

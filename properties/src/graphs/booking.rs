@@ -6,7 +6,7 @@ use std::time::Duration;
 use durasim_runtime::channels::Reducer;
 use durasim_runtime::{END, NodeContext, START, StateGraph, Update};
 
-use crate::registry::GraphWorld;
+use crate::graph_world::GraphWorld;
 
 const STEPS: [(&str, u64); 4] = [("plan", 300), ("charge", 300), ("notify", 1500), ("finish", 500)];
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use durasim_runtime::channels::Reducer;
 use durasim_runtime::{END, NodeContext, START, State, StateGraph, Update};
 
+use crate::graph_world::GraphWorld;
 use crate::payment::Keying;
-use crate::registry::GraphWorld;
 
 const CENTS: u64 = 12_500;
 

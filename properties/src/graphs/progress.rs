@@ -5,7 +5,7 @@ use std::time::Duration;
 use durasim_runtime::{END, NodeContext, START, State, StateGraph, Update};
 use serde_json::json;
 
-use crate::registry::GraphWorld;
+use crate::graph_world::GraphWorld;
 
 /// What the person gets to see.
 pub const CHUNKS: [&str; 6] = ["A ", "long ", "answer, ", "piece ", "by ", "piece"];

@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::json;
 
 use super::client::{Lost, Reply, request};
-use crate::registry::GraphWorld;
+use crate::graph_world::Instruments;
 
 /// Before a request is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ pub enum Keying {
 
 /// Charges `booking` through the provider, and keeps at it until there is an answer.
 pub(crate) async fn charge(
-    world: &GraphWorld,
+    world: &dyn Instruments,
     context: &NodeContext,
     keying: Keying,
     booking: &str,
@@ -75,7 +75,7 @@ async fn is_charged(context: &NodeContext, booking: &str) -> bool {
 
 /// One request. The trace has when it may have left, and when its answer was read.
 async fn post(
-    world: &GraphWorld,
+    world: &dyn Instruments,
     context: &NodeContext,
     key: Option<&str>,
     booking: &str,

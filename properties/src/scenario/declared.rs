@@ -35,7 +35,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::declarative::{Action, EffectSink, Expression, GraphSpec, NodeSpec, ReducerSpec, build};
-use crate::registry::{GraphEntry, GraphWorld};
+use crate::graph_world::GraphWorld;
+use crate::registry::GraphEntry;
 
 /// The channel that is a transcript when it is used as one.
 const TRANSCRIPT: &str = "steps";

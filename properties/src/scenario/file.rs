@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::{Fault, Leave, Scenario, Shape, Step, Store, VERSION, When, declared, server_name};
+use super::{
+    Fault, Leave, Moment, Scenario, Shape, Step, Store, VERSION, When, declared, server_name,
+};
 
 /// Server processes that a scenario may have.
 const MOST_WORKERS: u32 = 16;
@@ -91,6 +93,13 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         }
         for (j, step) in client.script.iter().enumerate() {
             let field = format!("clients[{i}].script[{j}]");
+            match step {
+                Step::WaitFor { moment } => {
+                    counts_from_one(&format!("{field}.moment.nth"), moment)?;
+                }
+                Step::Hold { until } => counts_from_one(&format!("{field}.until.nth"), until)?,
+                _ => {}
+            }
             if let Step::Wait { ms } = step {
                 not_too_long(&format!("{field}.ms"), *ms)?;
             }
@@ -126,7 +135,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
                         forward(format!("faults[{i}].when.within_ms"), *range)?;
                     }
                     When::AtMs(ms) => not_too_long(&format!("faults[{i}].when.at_ms"), *ms)?,
-                    When::Moment(_) => {}
+                    When::Moment(moment) => {
+                        counts_from_one(&format!("faults[{i}].when.moment.nth"), moment)?;
+                    }
                 }
                 if scenario.shape == Shape::Direct {
                     let problem = "a direct client dies with the process; use shape inline";
@@ -149,6 +160,13 @@ fn is_reserved(name: &str) -> bool {
 
 /// No time in a scenario is longer than this: a run is over after ten minutes of virtual time.
 const LONGEST_MS: u64 = 3_600_000;
+
+fn counts_from_one(field: &str, moment: &Moment) -> Result<(), String> {
+    match moment.nth {
+        0 => Err(format!("{field}: counts from 1")),
+        _ => Ok(()),
+    }
+}
 
 fn not_too_long(field: &str, ms: u64) -> Result<(), String> {
     match ms > LONGEST_MS {

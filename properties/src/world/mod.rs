@@ -4,6 +4,7 @@ mod clients;
 mod doors;
 mod faults;
 mod hold;
+mod instruments;
 mod moments;
 mod observe;
 mod rows;

@@ -13,9 +13,10 @@ use super::hold::Holds;
 use super::server::{Fleet, Program};
 use super::store::StoreFaults;
 use crate::case::Case;
+use crate::graph_world::GraphWorld;
 use crate::outcome::{Outcome, StoredThread, UnknownCharge};
 use crate::payment::settle::unknown_charges;
-use crate::registry::{GraphWorld, Registry};
+use crate::registry::Registry;
 use crate::scenario::{Effects, Log, Scenario, bounds};
 
 /// For how long nothing must have happened before the world is judged: longer than any node and any
@@ -47,8 +48,7 @@ pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), Strin
         Box::pin(async move {
             let process = world.process("compiler", "compiler", |_| Box::pin(async {}));
             let doors = super::doors::doors(&process, Holds::default(), None);
-            let graph =
-                (entry.build)(&GraphWorld::inside(process, EffectLog::new(), None, Effects::Log));
+            let graph = (entry.build)(&GraphWorld::nowhere());
             graph.compile(None, &doors, options).map(drop).map_err(|error| error.to_string())
         })
     });

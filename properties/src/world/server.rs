@@ -13,10 +13,12 @@ use durasim_sim::{Process, World};
 
 use super::doors::{Accepting, doors};
 use super::hold::Holds;
+use super::instruments::Measured;
 use super::rows;
 use super::store::{FaultySaver, StoreFaults};
+use crate::graph_world::GraphWorld;
 use crate::outcome::StoredThread;
-use crate::registry::{GraphEntry, GraphWorld};
+use crate::registry::GraphEntry;
 use crate::scenario::{Scenario, Shape, Store, server_name};
 
 pub(super) const PORT: u16 = 80;
@@ -156,7 +158,13 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
         }
     };
     let saver: Arc<dyn Saver> = Arc::new(FaultySaver { inner, faults, process: process.clone() });
-    let world = GraphWorld::inside(process.clone(), log, leaky, scenario.effects);
+    let world = GraphWorld::inside(Arc::new(Measured {
+        process: process.clone(),
+        log,
+        leaky,
+        effects: scenario.effects,
+        attempts: Default::default(),
+    }));
     let graph = (entry.build)(&world).compile(Some(saver), &doors, scenario.profile.options());
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =
