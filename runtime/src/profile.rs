@@ -79,6 +79,10 @@ impl Profile {
                 awaited_put: AwaitedPut::Cancelled,
                 write_order: WriteOrder::Unordered,
                 undeclared_keys: UndeclaredKeys::Dropped,
+                finished_siblings: FinishedSiblings::RunAgain,
+                unasked_answers: UnaskedAnswers::Taken,
+                unknown_targets: UnknownTargets::Ignored,
+                suspicions: Suspicions::Warned,
             },
             Profile::Safe => Options {
                 exit_duties: ExitDuties::Always,
@@ -86,6 +90,10 @@ impl Profile {
                 awaited_put: AwaitedPut::Finished,
                 write_order: WriteOrder::WritesFirst,
                 undeclared_keys: UndeclaredKeys::Dropped,
+                finished_siblings: FinishedSiblings::Kept,
+                unasked_answers: UnaskedAnswers::Refused,
+                unknown_targets: UnknownTargets::Refused,
+                suspicions: Suspicions::Refused,
             },
         }
     }
@@ -99,6 +107,10 @@ pub struct Options {
     pub awaited_put: AwaitedPut,
     pub write_order: WriteOrder,
     pub undeclared_keys: UndeclaredKeys,
+    pub finished_siblings: FinishedSiblings,
+    pub unasked_answers: UnaskedAnswers,
+    pub unknown_targets: UnknownTargets,
+    pub suspicions: Suspicions,
 }
 
 /// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties?
@@ -146,4 +158,43 @@ pub enum UndeclaredKeys {
     Dropped,
     /// The run fails with an error that names the key.
     Rejected,
+}
+
+/// Inside a subgraph that is resumed: what becomes of tasks of the interrupted or failed step that
+/// had finished, and whose writes are stored?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishedSiblings {
+    /// As LangGraph: they run again, effects included (FORMAT.md 9.5).
+    RunAgain,
+    /// Their stored writes are used, as in a graph that is run on its own.
+    Kept,
+}
+
+/// What happens to an answer that nobody asked for: no interrupt waits, or none with that id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnaskedAnswers {
+    /// As LangGraph: the thread goes on. A plain answer is kept for the next interrupt; one for an
+    /// unknown id is lost.
+    Taken,
+    /// The run is refused with an error that says what waits, and the thread stays as it is.
+    Refused,
+}
+
+/// What happens to a goto or a Send to a node that the graph does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownTargets {
+    /// As LangGraph: silently left out.
+    Ignored,
+    /// The node that named it fails, and the error names both.
+    Refused,
+}
+
+/// What [`crate::StateGraph::compile`] makes of a graph that is possible but looks like a mistake:
+/// a node that no edge, branch or named destination leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspicions {
+    /// Logged, and kept in [`crate::CompiledGraph::warnings`].
+    Warned,
+    /// An error.
+    Refused,
 }

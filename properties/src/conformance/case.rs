@@ -2,7 +2,9 @@
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
+
+use crate::declarative::{OneOrMany, OneOrManyDirections};
 
 /// One recorded case. Graph and operations stay JSON here: [`super::prepare`] reads them, and says
 /// what it cannot read.
@@ -45,7 +47,7 @@ pub enum Operation {
     Stream(RunOperation),
     Resume(RunOperation),
     Command(RunOperation),
-    UpdateState(Json),
+    UpdateState(UpdateOperation),
     GetState(LookOperation),
     History(LookOperation),
     Sleep { ms: u64 },
@@ -71,7 +73,7 @@ impl Operation {
                 Some(&run.thread)
             }
             Operation::GetState(look) | Operation::History(look) => Some(&look.thread),
-            Operation::UpdateState(json) => Some(json["thread"].as_str().unwrap_or("t1")),
+            Operation::UpdateState(update) => Some(&update.thread),
             Operation::Sleep { .. } => None,
         }
     }
@@ -89,15 +91,16 @@ pub struct RunOperation {
     /// The answer of a resume; null is an answer too.
     #[serde(default, deserialize_with = "present")]
     pub value: Option<Json>,
-    pub by_index: Option<Json>,
-    pub update: Option<Json>,
-    pub goto: Option<Json>,
+    /// Answers by the position of their interrupt among those that wait.
+    pub by_index: Option<IndexMap<String, Json>>,
+    pub update: Option<Map<String, Json>>,
+    pub goto: Option<OneOrManyDirections>,
     pub modes: Vec<String>,
     pub durability: Option<String>,
     pub checkpoint: Option<String>,
     pub recursion_limit: Option<u64>,
-    pub interrupt_before: Option<Json>,
-    pub interrupt_after: Option<Json>,
+    pub interrupt_before: Option<OneOrMany>,
+    pub interrupt_after: Option<OneOrMany>,
     #[serde(default)]
     pub subgraphs: bool,
     pub close_after: Option<CloseAfter>,
@@ -122,6 +125,17 @@ pub struct LookOperation {
     pub checkpoint: Option<String>,
     #[serde(default)]
     pub subgraphs: bool,
+}
+
+/// A write from outside a run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateOperation {
+    #[serde(default = "first_thread")]
+    pub thread: String,
+    pub values: Option<Map<String, Json>>,
+    pub as_node: Option<String>,
+    pub checkpoint: Option<String>,
 }
 
 /// Names of all threads of a script, each once, in order of appearance.

@@ -33,6 +33,8 @@ pub(super) struct ObservedThread {
     pub last: Result<StateSnapshot, RunError>,
     /// Oldest first.
     pub history: Vec<StateSnapshot>,
+    /// The checkpoints of graphs inside, newest first in each namespace.
+    pub inside: Vec<StateSnapshot>,
     /// All namespaces, oldest first.
     pub stored: Vec<CheckpointTuple>,
     /// `None` when the store does not show them.

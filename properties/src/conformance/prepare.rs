@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use durasim_runtime::StreamMode;
 
-use super::case::{Case, Operation, RunOperation, threads};
-use crate::declarative::{GraphSpec, unsupported};
+use super::case::{Case, Operation, threads};
+use crate::declarative::GraphSpec;
 
 /// A case that can be run.
 pub struct Prepared {
@@ -20,9 +20,8 @@ pub struct Prepared {
 pub fn prepare(case: &Case) -> Result<Prepared, Vec<String>> {
     let mut reasons = Vec::new();
     let graph = serde_json::from_value::<GraphSpec>(case.spec.graph.clone());
-    match &graph {
-        Ok(graph) => reasons.extend(unsupported(graph)),
-        Err(problem) => reasons.push(format!("the graph cannot be read: {problem}")),
+    if let Err(problem) = &graph {
+        reasons.push(format!("the graph cannot be read: {problem}"));
     }
     let mut operations = Vec::new();
     for json in &case.spec.ops {
@@ -57,42 +56,22 @@ pub fn prepare(case: &Case) -> Result<Prepared, Vec<String>> {
 
 /// What an operation asks for that the runtime does not have.
 fn missing(operation: &Operation) -> Vec<String> {
-    match operation {
-        Operation::Stream(run) => missing_of_run(run),
-        Operation::Resume(run) => {
-            let mut reasons = missing_of_run(run);
-            if run.by_index.is_some() {
-                reasons.push("a resume answers by interrupt id".to_owned());
-            }
-            if run.update.is_some() || run.goto.is_some() {
-                reasons.push("a resume carries update or goto".to_owned());
-            }
-            reasons
-        }
+    let run = match operation {
         Operation::Command(run) if run.update.is_none() && run.goto.is_none() => {
-            vec!["an empty command: recorded is a crash of 1.2.9 itself, not a rule".to_owned()]
+            return vec![
+                "an empty command: recorded is a crash of 1.2.9 itself, not a rule".to_owned(),
+            ];
         }
-        Operation::Command(_) => vec!["a command as input (update, goto)".to_owned()],
-        Operation::UpdateState(_) => vec!["update_state".to_owned()],
-        Operation::GetState(look) | Operation::History(look) if look.subgraphs => {
-            vec!["get_state looks into subgraphs".to_owned()]
-        }
-        Operation::GetState(_) | Operation::History(_) | Operation::Sleep { .. } => vec![],
-    }
-}
-
-fn missing_of_run(run: &RunOperation) -> Vec<String> {
+        Operation::Stream(run) | Operation::Resume(run) | Operation::Command(run) => run,
+        Operation::UpdateState(_)
+        | Operation::GetState(_)
+        | Operation::History(_)
+        | Operation::Sleep { .. } => return vec![],
+    };
     let mut reasons = Vec::new();
-    if run.interrupt_before.is_some() || run.interrupt_after.is_some() {
-        reasons.push("static interrupts (of one run)".to_owned());
-    }
-    if run.subgraphs {
-        reasons.push("a stream shows subgraphs".to_owned());
-    }
-    if let Some(close) = &run.close_after
-        && mode(&close.mode).is_none()
-    {
-        reasons.push(format!("a stream is closed at an event of mode {}", close.mode));
+    let closing = run.close_after.iter().map(|close| &close.mode);
+    for name in run.modes.iter().chain(closing).filter(|name| mode(name).is_none()) {
+        reasons.push(format!("stream mode {name}"));
     }
     if let Some(other) = run.durability.as_deref()
         && !matches!(other, "default" | "sync" | "async" | "exit")

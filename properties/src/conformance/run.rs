@@ -1,20 +1,23 @@
 //! Runs the script of a case.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use durasim_runtime::checkpoint::saver::ListFilter;
-use durasim_runtime::pregel::{Command, Input, RunConfig, RunError};
+use durasim_runtime::graph::{Command, Resume};
+use durasim_runtime::pregel::{Input, RunConfig, RunError, StateUpdate};
 use durasim_runtime::value::from_json;
-use durasim_runtime::{CancelStyle, CompiledGraph, Doors, Durability, Options, Saver};
+use durasim_runtime::{CancelStyle, CompiledGraph, Doors, Durability, Options, Saver, Update};
 use futures::StreamExt;
 use futures::future::{Either, select};
+use serde_json::{Map, Value as Json};
 
 use super::case::{Case, LookOperation, Operation, RunOperation};
 use super::observed::{Observed, ObservedOperation, ObservedThread};
 use super::prepare::{Prepared, mode};
 use super::store::{Store, WatchedSaver};
-use crate::declarative::{EffectSink, build};
+use crate::declarative::{Direction, EffectSink, OneOrMany, build};
 
 /// Runs a case to its end. The error says why it could not be run; an error of a run inside the
 /// case is part of what is observed.
@@ -59,6 +62,17 @@ pub(super) async fn run(
     Ok(Observed { effects, operations, threads })
 }
 
+fn all() -> ListFilter {
+    ListFilter::default()
+}
+
+fn update_of(values: &Map<String, Json>) -> Update {
+    let entries = values.iter();
+    entries.fold(Update::new(), |update, (key, value)| {
+        update.set_value(key, from_json(value.clone()))
+    })
+}
+
 struct Script {
     graph: CompiledGraph,
     saver: WatchedSaver,
@@ -70,25 +84,37 @@ impl Script {
         match operation {
             Operation::Stream(run) => {
                 let input = match &run.input {
-                    serde_json::Value::Null => Input::Resume,
+                    Json::Null => Input::Resume,
                     input => Input::New(from_json(input.clone())),
                 };
                 self.stream(run, input).await
             }
-            Operation::Resume(run) => {
-                let resume = run.value.clone().map(from_json);
-                self.stream(run, Input::Command(Command { resume })).await
+            Operation::Resume(run) | Operation::Command(run) => {
+                let command = self.command(run).await?;
+                self.stream(run, Input::Command(command)).await
+            }
+            Operation::UpdateState(update) => {
+                let checkpoint = self.checkpoint(&update.thread, &update.checkpoint).await?;
+                let values = update.values.as_ref().map(update_of);
+                let step = StateUpdate { values, as_node: update.as_node.clone() };
+                let (thread, checkpoint) = (&update.thread, checkpoint.as_deref());
+                let written = self.graph.update_state(thread, checkpoint, step).await;
+                Ok(ObservedOperation { error: written.err(), ..Default::default() })
             }
             Operation::GetState(look) => {
                 let checkpoint = self.checkpoint(&look.thread, &look.checkpoint).await?;
-                let state = self.graph.get_state(&look.thread, checkpoint.as_deref()).await;
+                let (thread, checkpoint) = (&look.thread, checkpoint.as_deref());
+                let state = match look.subgraphs {
+                    true => self.graph.get_state_inside(thread, checkpoint).await,
+                    false => self.graph.get_state(thread, checkpoint).await,
+                };
                 Ok(match state {
                     Ok(state) => ObservedOperation { state: Some(state), ..Default::default() },
                     Err(error) => ObservedOperation { error: Some(error), ..Default::default() },
                 })
             }
             Operation::History(LookOperation { thread, .. }) => {
-                let history = self.graph.get_state_history(thread, ListFilter::default()).await;
+                let history = self.graph.get_state_history(thread, all()).await;
                 Ok(match history {
                     Ok(history) => {
                         ObservedOperation { history: Some(history), ..Default::default() }
@@ -99,9 +125,6 @@ impl Script {
             Operation::Sleep { ms } => {
                 self.doors.clock.sleep(Duration::from_millis(*ms)).await;
                 Ok(ObservedOperation::default())
-            }
-            Operation::Command(_) | Operation::UpdateState(_) => {
-                Err(format!("{} was not sorted out", operation.name()))
             }
         }
     }
@@ -148,6 +171,26 @@ impl Script {
         Ok(observed)
     }
 
+    async fn command(&self, run: &RunOperation) -> Result<Command, String> {
+        let mut command = Command::new();
+        command.update = run.update.as_ref().map(update_of).unwrap_or_default();
+        let directions = run.goto.iter().flat_map(|goto| goto.as_slice());
+        command.goto = directions.map(Direction::plain).collect();
+        command.resume = run.value.clone().map(from_json).map(Resume::from_value);
+        if let Some(answers) = &run.by_index {
+            let state = self.graph.get_state(&run.thread, None).await;
+            let state = state.map_err(|error| error.to_string())?;
+            let waiting: Vec<&String> =
+                state.tasks.iter().flat_map(|task| &task.interrupts).map(|(_, id)| id).collect();
+            for (index, answer) in answers {
+                let id = index.parse().ok().and_then(|index: usize| waiting.get(index));
+                let id = id.ok_or_else(|| format!("there is no interrupt {index}"))?;
+                command = command.answer(id, from_json(answer.clone()));
+            }
+        }
+        Ok(command)
+    }
+
     /// A cancelled task is awaited with its exit duties. A cancelled scope leaves at once, and the
     /// script says how long it watches what goes on behind it.
     async fn after_cancel(&self, run: &RunOperation) {
@@ -170,6 +213,13 @@ impl Script {
             None if run.cancel_at_ms.is_some() => CancelStyle::Task,
             None => CancelStyle::Close,
         };
+        config.subgraphs = run.subgraphs;
+        let nodes = |list: &Option<OneOrMany>| {
+            let names = list.as_ref()?.to_vec();
+            Some(names.into_iter().map(Arc::from).collect())
+        };
+        config.interrupt_before = nodes(&run.interrupt_before);
+        config.interrupt_after = nodes(&run.interrupt_after);
         if let Some(limit) = run.recursion_limit {
             config.recursion_limit = limit;
         }
@@ -187,7 +237,7 @@ impl Script {
         let Some(label) = label else { return Ok(None) };
         let number = label.rsplit('.').next().and_then(|name| name.strip_prefix('c'));
         let number: Option<usize> = number.and_then(|digits| digits.parse().ok());
-        let stored = self.saver.list(thread, Some(""), ListFilter::default()).await;
+        let stored = self.saver.list(thread, Some(""), all()).await;
         let stored = stored.map_err(|error| error.to_string())?;
         let mut ids: Vec<_> = stored.iter().map(|tuple| tuple.checkpoint.id.to_string()).collect();
         ids.sort();
@@ -202,12 +252,19 @@ impl Script {
         let text = |error: RunError| format!("thread {thread} cannot be read: {error}");
         let last = self.graph.get_state(thread, None).await;
         let mut history =
-            self.graph.get_state_history(thread, ListFilter::default()).await.map_err(text)?;
+            self.graph.get_state_history(thread, all()).await.map_err(text)?;
         history.reverse();
-        let stored = self.saver.list(thread, None, ListFilter::default()).await;
+        let stored = self.saver.list(thread, None, all()).await;
         let mut stored = stored.map_err(|error| text(error.into()))?;
         stored.reverse();
+        let namespaces: BTreeSet<&str> =
+            stored.iter().map(|tuple| &*tuple.key.namespace).filter(|ns| !ns.is_empty()).collect();
+        let mut inside = Vec::new();
+        for namespace in namespaces {
+            let history = self.graph.get_state_history_inside(thread, namespace, all());
+            inside.extend(history.await.map_err(text)?);
+        }
         let write_keys = store.write_keys(thread, &self.doors).await?;
-        Ok(ObservedThread { name: thread.to_owned(), last, history, stored, write_keys })
+        Ok(ObservedThread { name: thread.to_owned(), last, history, inside, stored, write_keys })
     }
 }

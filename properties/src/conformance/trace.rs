@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use durasim_runtime::checkpoint::codec::{read_interrupt, read_send, read_set, unpack};
 use durasim_runtime::checkpoint::version::version_number;
 use durasim_runtime::checkpoint::{ChannelVersions, CheckpointTuple, reserved};
-use durasim_runtime::pregel::{RunError, StateSnapshot, TaskSnapshot};
+use durasim_runtime::pregel::{Origin, RunError, StateSnapshot, TaskSnapshot};
 use durasim_runtime::value::to_json;
-use durasim_runtime::{NodeError, Value};
+use durasim_runtime::{Chunk, NodeError, StreamMode, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::observed::{Observed, ObservedOperation, ObservedThread};
@@ -40,9 +40,18 @@ impl Labels {
         for thread in threads {
             let prefix =
                 if threads.len() > 1 { format!("{}.", thread.name) } else { String::new() };
-            for (number, state) in thread.history.iter().enumerate() {
-                let id = state.checkpoint.as_deref().unwrap_or_default().to_owned();
-                checkpoints.insert(id, format!("{prefix}c{number}"));
+            let mut numbers = [0, 0];
+            for tuple in &thread.stored {
+                let (kind, letter) =
+                    if tuple.key.namespace.is_empty() { (0, 'c') } else { (1, 's') };
+                let label = format!("{prefix}{letter}{}", numbers[kind]);
+                numbers[kind] += 1;
+                checkpoints.insert(tuple.checkpoint.id.to_string(), label);
+            }
+            for task in thread.inside.iter().flat_map(|state| &state.tasks) {
+                tasks.insert(task.id.to_string(), task.node.to_string());
+            }
+            for state in &thread.history {
                 for task in &state.tasks {
                     let known = per_node.entry(task.node.to_string()).or_default();
                     tasks.entry(task.id.to_string()).or_insert_with(|| {
@@ -98,8 +107,7 @@ impl Labels {
     fn operation(&mut self, observed: &ObservedOperation, raised: &[&str]) -> Json {
         let mut trace = json!({ "op": observed.name, "effects": observed.effects });
         if let Some(events) = &observed.events {
-            let event = |event: &durasim_runtime::Chunk| json!({ "mode": event.mode.name(), "data": self.value(&event.data) });
-            trace["events"] = events.iter().map(event).collect();
+            trace["events"] = events.iter().map(|event| self.event(event)).collect();
         }
         if let Some(error) = &observed.error {
             trace["error"] = error_of(error, raised);
@@ -119,6 +127,59 @@ impl Labels {
         trace
     }
 
+    fn event(&mut self, chunk: &Chunk) -> Json {
+        let data = &chunk.data;
+        let of = |name: &str| field(data, name).unwrap_or(&Value::Nil);
+        let mut event = match chunk.mode {
+            StreamMode::Tasks => match field(data, "triggers") {
+                Some(triggers) => json!({
+                    "kind": "start",
+                    "name": self.value(of("name")),
+                    "input": self.value(of("input")),
+                    "triggers": self.value(triggers),
+                }),
+                None => {
+                    let interrupts = of("interrupts").as_array().cloned().unwrap_or_default();
+                    let interrupts: Vec<Json> = interrupts
+                        .iter()
+                        .map(|asked| {
+                            let id = field(asked, "id").and_then(Value::as_str).unwrap_or_default();
+                            self.interrupt(field(asked, "value").unwrap_or(&Value::Nil), id)
+                        })
+                        .collect();
+                    json!({
+                        "kind": "result",
+                        "name": self.value(of("name")),
+                        "result": self.value(of("result")),
+                        "error": self.value(of("error")),
+                        "interrupts": interrupts,
+                    })
+                }
+            },
+            StreamMode::Checkpoints => {
+                let id = |config: &Value| {
+                    let id = field(field(config, "configurable")?, "checkpoint_id")?;
+                    id.as_str().map(str::to_owned)
+                };
+                let metadata = of("metadata");
+                json!({
+                    "checkpoint": self.checkpoint(id(of("config")).as_deref()),
+                    "parent": self.checkpoint(id(of("parent_config")).as_deref()),
+                    "source": field(metadata, "source").map(|source| self.value(source)),
+                    "step": field(metadata, "step").map(|step| self.value(step)),
+                    "values": self.value(of("values")),
+                    "next": self.value(of("next")),
+                })
+            }
+            _ => json!({ "data": self.value(data) }),
+        };
+        event["mode"] = chunk.mode.name().into();
+        if !chunk.namespace.is_empty() {
+            event["ns"] = chunk.namespace.iter().map(|part| node_of(part)).collect();
+        }
+        event
+    }
+
     fn state(&mut self, state: &StateSnapshot) -> Json {
         let metadata = state.metadata.as_ref();
         json!({
@@ -134,12 +195,21 @@ impl Labels {
 
     fn task(&mut self, task: &TaskSnapshot) -> Json {
         let interrupts = task.interrupts.iter().map(|(question, id)| self.interrupt(question, id));
-        json!({
+        let path = match &task.origin {
+            Origin::Edge(node) => json!([reserved::PULL, &**node]),
+            Origin::Send(place) => json!([reserved::PUSH, place, false]),
+        };
+        let mut trace = json!({
             "name": &*task.node,
+            "path": path,
             "error": task.error,
             "interrupts": interrupts.collect::<Vec<_>>(),
             "result": task.result.as_ref().map(|result| self.value(result)),
-        })
+        });
+        if let Some(inside) = &task.inside {
+            trace["state"] = self.state(inside);
+        }
+        trace
     }
 
     fn thread(&mut self, thread: &ObservedThread, raised: &[&str]) -> Json {
@@ -164,21 +234,39 @@ impl Labels {
         let seen = checkpoint.versions_seen.iter();
         let seen: Map<String, Json> =
             seen.map(|(node, seen)| (node.to_string(), versions(seen))).collect();
-        json!({
+        let parents = tuple.metadata.parents.iter();
+        let parents: Map<String, Json> = parents
+            .map(|(ns, id)| (self.namespace(ns), self.checkpoint(Some(id.as_str()))))
+            .collect();
+        let mut trace = json!({
             "id": self.checkpoint(Some(&checkpoint.id)),
-            "ns": &*tuple.key.namespace,
+            "ns": self.namespace(&tuple.key.namespace),
             "parent": self.checkpoint(tuple.parent.as_deref()),
             "source": tuple.metadata.source.name(),
             "step": tuple.metadata.step,
-            "metadata_parents": tuple.metadata.parents,
+            "metadata_parents": parents,
             "channel_values": values,
             "channel_versions": versions(&checkpoint.channel_versions),
             "versions_seen": seen,
             "updated_channels": checkpoint.updated_channels.as_ref().map(|names| self::names(names)),
-            "next": state.map(|state| names(&state.next)),
-            "tasks": tasks,
             "writes": self.writes(tuple, thread),
-        })
+        });
+        if tuple.key.namespace.is_empty() {
+            trace["next"] = state.map(|state| names(&state.next)).into();
+            trace["tasks"] = tasks.into();
+        }
+        trace
+    }
+
+    /// A namespace with labels for its task ids.
+    fn namespace(&self, namespace: &str) -> String {
+        let part = |part: &str| match part.split_once(':') {
+            None => part.to_owned(),
+            Some((node, task)) => {
+                format!("{node}:{}", self.tasks.get(task).map_or("__other__", String::as_str))
+            }
+        };
+        namespace.split('|').map(part).collect::<Vec<_>>().join("|")
     }
 
     fn writes(&mut self, tuple: &CheckpointTuple, thread: &ObservedThread) -> Vec<Json> {
@@ -254,6 +342,14 @@ fn error_of(error: &RunError, raised: &[&str]) -> Json {
         trace["message"] = python_error_text(kind, message).into();
     }
     trace
+}
+
+fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+    value.as_map()?.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
+}
+
+fn node_of(part: &str) -> &str {
+    part.split(':').next().unwrap_or_default()
 }
 
 /// Only the number: the tail is random.

@@ -5,14 +5,17 @@
 //! runs the graph decides what an effect is: a line in a log, or a call into a simulated world.
 
 mod build;
+mod direction;
 mod expression;
 mod program;
 mod python;
 mod spec;
 
-pub use build::{BuildError, EffectSink, build, unsupported};
+pub use build::{BuildError, EffectSink, build};
+pub use direction::Direction;
 pub use expression::Expression;
 pub use python::{python_error_text, python_repr, python_str};
 pub use spec::{
-    Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, OneOrMany, ReducerSpec,
+    Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, OneOrMany,
+    OneOrManyDirections, ReducerSpec, RetrySpec, SendsSpec, TargetGraph,
 };

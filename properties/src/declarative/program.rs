@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use durasim_runtime::graph::Command;
 use durasim_runtime::value::{from_json, to_json};
 use durasim_runtime::{NodeContext, NodeError, State, Update, Value};
 
 use super::EffectSink;
 use super::expression::Surroundings;
-use super::spec::Action;
+use super::spec::{Action, TargetGraph};
 
 /// A node's actions, and how often it has raised. The count lives as long as the graph, over all
 /// runs: that is how a node fails once and then works.
@@ -26,7 +27,7 @@ impl Program {
         self: Arc<Self>,
         input: State,
         context: NodeContext,
-    ) -> Result<Update, NodeError> {
+    ) -> Result<Command, NodeError> {
         let mut update = Update::new();
         let mut answers: Vec<Value> = Vec::new();
         let mut todo: VecDeque<&Action> = self.actions.iter().collect();
@@ -59,11 +60,18 @@ impl Program {
                         todo.push_front(action);
                     }
                 }
-                Action::Goto { .. } => {
-                    return Err(NodeError::failed("NotImplementedError", "goto"));
+                Action::Goto { to, graph } => {
+                    let mut command = Command::new().update(update);
+                    for direction in to.as_slice() {
+                        command = command.goto(direction.goto(&around)?);
+                    }
+                    return Ok(match graph {
+                        None => command,
+                        Some(TargetGraph::Parent) => command.to_parent(),
+                    });
                 }
             }
         }
-        Ok(update)
+        Ok(Command::new().update(update))
     }
 }

@@ -1,13 +1,12 @@
 //! The shape of a graph's description.
 //!
-//! Features that the runtime does not have yet are read too, so that [`super::unsupported`] can
-//! name them. A key that is not known here is an error: a graph is never built from half of its
-//! description.
+//! A key that is not known here is an error: a graph is never built from half of its description.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::direction::Direction;
 use super::expression::Expression;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,10 +18,11 @@ pub struct GraphSpec {
     pub edges: Vec<EdgeSpec>,
     #[serde(default)]
     pub conditional_edges: Vec<ConditionalSpec>,
+    /// Names of nodes; `*` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interrupt_before: Option<Json>,
+    pub interrupt_before: Option<OneOrMany>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interrupt_after: Option<Json>,
+    pub interrupt_after: Option<OneOrMany>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,9 +49,34 @@ pub struct NodeSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub defer: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Json>,
+    pub retry: Option<RetrySpec>,
+    /// A graph in place of actions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub subgraph: Option<Json>,
+    pub subgraph: Option<Box<GraphSpec>>,
+}
+
+/// Tries the node again: waits of `initial_interval` seconds (LangGraph's 0.5 if absent), no backoff,
+/// no jitter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetrySpec {
+    pub max_attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_interval: Option<f64>,
+    /// Names of error classes; LangGraph's own choice if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_on: Option<Vec<String>>,
+}
+
+/// One Send for each item of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendsSpec {
+    /// The channel that holds the list.
+    pub channel: String,
+    pub node: String,
+    /// The argument is a map with the item under this key.
+    pub arg_key: String,
 }
 
 impl NodeSpec {
@@ -93,7 +118,7 @@ pub struct ConditionalSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<OneOrMany>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sends: Option<Json>,
+    pub sends: Option<SendsSpec>,
 }
 
 /// One thing that a node does. Actions run in order.
@@ -133,11 +158,35 @@ pub enum Action {
         #[serde(default, rename = "else")]
         otherwise: Vec<Action>,
     },
+    /// Ends the node with a command: its update, and where to go.
     Goto {
-        to: Json,
+        to: OneOrManyDirections,
         #[serde(skip_serializing_if = "Option::is_none")]
-        graph: Option<String>,
+        graph: Option<TargetGraph>,
     },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrManyDirections {
+    One(Direction),
+    Many(Vec<Direction>),
+}
+
+impl OneOrManyDirections {
+    pub fn as_slice(&self) -> &[Direction] {
+        match self {
+            OneOrManyDirections::One(one) => std::slice::from_ref(one),
+            OneOrManyDirections::Many(many) => many,
+        }
+    }
+}
+
+/// Which graph a command is meant for, if not the node's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetGraph {
+    Parent,
 }
 
 fn boom() -> String {
@@ -145,15 +194,12 @@ fn boom() -> String {
 }
 
 impl GraphSpec {
-    /// Every action of every node, also inside branches.
+    /// Every action of every node, also inside branches and subgraphs.
     pub fn actions(&self) -> Vec<&Action> {
         let mut found: Vec<&Action> = Vec::new();
-        let mut todo: Vec<&Action> = self.nodes.values().flat_map(|node| &node.actions).collect();
-        while let Some(action) = todo.pop() {
-            if let Action::If { then, otherwise, .. } = action {
-                todo.extend(then.iter().chain(otherwise));
-            }
-            found.push(action);
+        for node in self.nodes.values() {
+            found.extend(flatten(&node.actions));
+            found.extend(node.subgraph.iter().flat_map(|graph| graph.actions()));
         }
         found
     }
@@ -168,4 +214,17 @@ impl GraphSpec {
             })
             .collect()
     }
+}
+
+/// Actions, and those inside their branches.
+pub(super) fn flatten(actions: &[Action]) -> Vec<&Action> {
+    let mut found: Vec<&Action> = Vec::new();
+    let mut todo: Vec<&Action> = actions.iter().collect();
+    while let Some(action) = todo.pop() {
+        if let Action::If { then, otherwise, .. } = action {
+            todo.extend(then.iter().chain(otherwise));
+        }
+        found.push(action);
+    }
+    found
 }

@@ -19,11 +19,14 @@
 //! * `channels`: each has a `reducer`, `last_value`, `append` (lists) or `add` (integers).
 //! * `nodes`: each has `actions`, which run in order: `sleep` (`ms`), `emit` (`value`), `effect`
 //!   (`label`), `write` (`values`), `interrupt` (`payload`), `raise` (`error`, `message`, `times`),
-//!   `if` (`channel`, `eq`, `then`, `else`).
+//!   `if` (`channel`, `eq`, `then`, `else`), `goto` (`to`: a node, a `{node, arg}` for a Send, or a
+//!   list of them). With `defer` and `retry` (`max_attempts`, `initial_interval`, `retry_on`).
 //! * Values are JSON, or `{"$node": true}`, `{"$list_node": true}`, `{"$get": channel}`,
 //!   `{"$add": [channel, k]}`, `{"$resume": i}`, `{"$list": [..]}`.
 //! * `edges`: `[from, to]`, or `[[from, ..], to]` for a join. `conditional_edges`: `from`, `channel`,
-//!   `table` (by the text of the channel's value), `default`.
+//!   `table` (by the text of the channel's value), `default`; or `sends` (`channel`, `node`,
+//!   `arg_key`): a Send for each item.
+//! * `interrupt_before`, `interrupt_after`: static interrupts.
 //!
 //! Two rules are of scenarios alone, so that effects can be accounted for: every effect has a label of
 //! its own, and none depends on an `if`. And one convention: a channel `steps` that appends is the

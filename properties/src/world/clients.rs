@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use durasim_models::{Browser, EffectLog, Ending, Leave as Leaving, Visit};
-use durasim_runtime::pregel::{Command, Input, RunConfig};
+use durasim_runtime::graph::{Command, Resume};
+use durasim_runtime::pregel::{Input, RunConfig};
 use durasim_runtime::{CancelStyle, value};
 use durasim_sim::World;
 use futures::StreamExt;
@@ -122,8 +123,9 @@ impl Player {
         let config = config.request(request.clone()).configurable("request_id", &*request);
         let input = match (body.get("command"), body.get("input")) {
             (Some(command), _) => {
-                let resume = Some(value::from_json(command["resume"].clone()));
-                Input::Command(Command { resume })
+                let answer = value::from_json(command["resume"].clone());
+                let resume = Some(Resume::from_value(answer));
+                Input::Command(Command { resume, ..Command::new() })
             }
             (None, Some(input)) if !input.is_null() => Input::New(value::from_json(input.clone())),
             _ => Input::Resume,

@@ -7,19 +7,19 @@ use crate::value::Shared;
 
 /// Opens when every expected name was written. LangGraph's `NamedBarrierValue`.
 pub(super) struct NamedBarrier {
-    expected: Arc<[Arc<str>]>,
+    expected: Arc<BTreeSet<Arc<str>>>,
     seen: BTreeSet<Arc<str>>,
 }
 
 impl NamedBarrier {
-    pub fn new(expected: Arc<[Arc<str>]>, stored: Option<Shared>) -> NamedBarrier {
+    pub fn new(expected: Arc<BTreeSet<Arc<str>>>, stored: Option<Shared>) -> NamedBarrier {
         let seen = stored.and_then(|value| read_set(&value)).unwrap_or_default();
         let seen = seen.iter().filter_map(|name| name.as_str()).map(Arc::from).collect();
         NamedBarrier { expected, seen }
     }
 
     fn is_full(&self) -> bool {
-        self.expected.iter().all(|name| self.seen.contains(name))
+        self.seen.len() == self.expected.len()
     }
 }
 
@@ -27,7 +27,7 @@ impl Channel for NamedBarrier {
     fn update(&mut self, values: &[Shared]) -> Result<bool, ChannelError> {
         let mut moved = false;
         for value in values {
-            let name = value.as_str().filter(|name| self.expected.iter().any(|e| &**e == *name));
+            let name = value.as_str().filter(|name| self.expected.contains(*name));
             let name = name.ok_or_else(|| {
                 ChannelError::Unfit(format!("waits for {:?}, and got {value}", self.expected))
             })?;

@@ -1,13 +1,22 @@
 //! Channels: the cells that a graph's state is made of, and the rules by which writes fold in.
 
+mod after_finish;
+mod any_value;
 mod barrier;
 mod ephemeral;
 mod last_value;
+mod managed;
+mod overwrite;
 mod reducer;
+mod topic;
+mod untracked;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::value::Shared;
+pub use managed::{Managed, Progress};
+pub use overwrite::overwrite;
 pub use reducer::Reducer;
 
 /// Two writers, or a value of the wrong kind.
@@ -15,6 +24,8 @@ pub use reducer::Reducer;
 pub enum ChannelError {
     #[error("takes one value per step, and got {0}; give it a reducer to take several")]
     Conflict(usize),
+    #[error("takes one overwrite per step, and got another")]
+    TwoOverwrites,
     #[error("{0}")]
     Unfit(String),
 }
@@ -55,10 +66,20 @@ pub enum ChannelSpec {
     LastValue,
     /// Writes folded by a function.
     Reducer(Reducer),
+    /// The last value of the step before; several writers are taken to agree.
+    AnyValue,
+    /// Every value written, over all steps or in the last one.
+    Topic { accumulates: bool },
+    /// The last value written, kept only while the run lasts.
+    Untracked,
     /// Kept for one step only. Several writers are fine.
     Ephemeral,
+    /// The last value written, available once nothing else is left to run.
+    LastValueAfterFinish,
     /// Available once every name in the list was written; kept across turns until consumed.
-    Barrier(Arc<[Arc<str>]>),
+    Barrier(Arc<BTreeSet<Arc<str>>>),
+    /// As a barrier, and only once nothing else is left to run.
+    BarrierAfterFinish(Arc<BTreeSet<Arc<str>>>),
 }
 
 impl ChannelSpec {
@@ -69,9 +90,18 @@ impl ChannelSpec {
             ChannelSpec::Reducer(reducer) => {
                 Box::new(reducer::Aggregate::new(reducer.clone(), stored))
             }
+            ChannelSpec::AnyValue => Box::new(any_value::AnyValue(stored)),
+            ChannelSpec::Topic { accumulates } => Box::new(topic::Topic::new(*accumulates, stored)),
+            ChannelSpec::Untracked => Box::new(untracked::Untracked(None)),
             ChannelSpec::Ephemeral => Box::new(ephemeral::Ephemeral(stored)),
+            ChannelSpec::LastValueAfterFinish => {
+                Box::new(after_finish::LastValueAfterFinish::new(stored))
+            }
             ChannelSpec::Barrier(names) => {
                 Box::new(barrier::NamedBarrier::new(names.clone(), stored))
+            }
+            ChannelSpec::BarrierAfterFinish(names) => {
+                Box::new(after_finish::BarrierAfterFinish::new(names.clone(), stored))
             }
         }
     }

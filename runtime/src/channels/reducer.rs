@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::overwrite::overwritten;
 use super::{Channel, ChannelError};
 use crate::value::{Shared, Value};
 
@@ -63,8 +64,18 @@ impl Channel for Aggregate {
             return Ok(false);
         }
         let mut sum = Arc::unwrap_or_clone(self.value.clone());
+        let mut is_overwritten = false;
         for write in values {
-            sum = (self.reducer.fold)(sum, write).map_err(ChannelError::Unfit)?;
+            match overwritten(write) {
+                Some(_) if is_overwritten => return Err(ChannelError::TwoOverwrites),
+                Some(whole) => {
+                    sum = whole;
+                    is_overwritten = true;
+                }
+                // What else was written in the same step is lost, as in LangGraph.
+                None if is_overwritten => {}
+                None => sum = (self.reducer.fold)(sum, write).map_err(ChannelError::Unfit)?,
+            }
         }
         self.value = Arc::new(sum);
         Ok(true)

@@ -74,6 +74,13 @@ pub fn uuid6_bytes(id: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
+/// The id of a write that belongs to no task, derived from a checkpoint: a UUID of version 5, named
+/// `name` in the namespace that the checkpoint's id is.
+pub fn derived_id(checkpoint: &str, name: &str) -> Arc<str> {
+    let namespace = uuid::Uuid::from_bytes(uuid6_bytes(checkpoint).unwrap_or_default());
+    uuid::Uuid::new_v5(&namespace, name.as_bytes()).to_string().into()
+}
+
 /// UTC, ISO-8601, always with six digits of microseconds and `+00:00`, so that text order is time
 /// order. (Python leaves the fraction out when it is zero; it reads both.)
 pub fn timestamp(now: SystemTime) -> String {

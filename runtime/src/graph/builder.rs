@@ -2,59 +2,101 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
-use super::compiled::{Branch, CompiledGraph, GraphInner, NodePlan};
-use super::node::{NodeFn, node_fn};
+use super::compiled::{Branch, CompiledGraph, GraphInner, NodeBody, NodePlan};
+use super::node::{NodeFn, Router, node_fn};
 use super::{
-    END, GraphError, IntoUpdate, NodeContext, NodeError, Router, START, State, StateError,
+    END, Goto, GraphError, IntoCommand, NodeContext, NodeError, NodeOptions, START, State,
+    StateError,
 };
-use crate::channels::{ChannelSpec, Reducer};
+use crate::channels::{ChannelSpec, Managed, Reducer};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::reserved;
 use crate::checkpoint::saver::Saver;
 use crate::doors::Doors;
 use crate::pregel::Finalizer;
-use crate::profile::Options;
+use crate::profile::{Options, Suspicions};
 
 /// A graph of steps over a shared state, under construction.
 ///
 /// Mistakes are kept and reported together by [`StateGraph::compile`], the first one first.
 #[derive(Clone)]
 pub struct StateGraph {
-    name: Arc<str>,
-    keys: IndexMap<Arc<str>, ChannelSpec>,
-    nodes: IndexMap<Arc<str>, NodeFn>,
-    edges: Vec<(String, String)>,
-    joins: Vec<(Vec<String>, String)>,
-    branches: Vec<(String, Router, Vec<String>)>,
-    mistakes: Vec<GraphError>,
+    pub(super) name: Arc<str>,
+    pub(super) keys: IndexMap<Arc<str>, ChannelSpec>,
+    managed: IndexMap<Arc<str>, Managed>,
+    pub(super) input: Option<Vec<String>>,
+    pub(super) output: Option<Vec<String>>,
+    pub(super) nodes: IndexMap<Arc<str>, Node>,
+    pub(super) edges: Vec<(String, String)>,
+    pub(super) joins: Vec<(Vec<String>, String)>,
+    pub(super) branches: Vec<(String, Router, Option<Vec<String>>)>,
+    pub(super) interrupt_before: Vec<String>,
+    pub(super) interrupt_after: Vec<String>,
+    persistence: Persistence,
+    pub(super) mistakes: Vec<GraphError>,
 }
+
+#[derive(Clone)]
+pub(super) struct Node {
+    body: Body,
+    pub options: NodeOptions,
+}
+
+#[derive(Clone)]
+enum Body {
+    Function(NodeFn),
+    Subgraph(Box<StateGraph>),
+}
+
+/// What a graph that runs inside a node keeps of itself. It has no meaning for a graph that is run
+/// on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Persistence {
+    /// Each call begins anew; a call that was cut short goes on where it stood.
+    #[default]
+    PerCall,
+    /// The state is kept from call to call of the same thread.
+    PerThread,
+    /// Nothing is kept: a call that was cut short begins anew.
+    Never,
+}
+
+/// Stands for every node, in the lists of static interrupts.
+const ALL_NODES: &str = "*";
 
 impl StateGraph {
     pub fn new(name: &str) -> StateGraph {
         StateGraph {
             name: name.into(),
             keys: IndexMap::new(),
+            managed: IndexMap::new(),
+            input: None,
+            output: None,
             nodes: IndexMap::new(),
             edges: Vec::new(),
             joins: Vec::new(),
             branches: Vec::new(),
+            interrupt_before: Vec::new(),
+            interrupt_after: Vec::new(),
+            persistence: Persistence::default(),
             mistakes: Vec::new(),
         }
     }
 
     /// A state key that holds the last value written to it.
     pub fn key(self, name: &str) -> StateGraph {
-        self.declare(name, ChannelSpec::LastValue)
+        self.channel(name, ChannelSpec::LastValue)
     }
 
     /// A state key whose writes are folded by a reducer.
     pub fn reduced_key(self, name: &str, reducer: Reducer) -> StateGraph {
-        self.declare(name, ChannelSpec::Reducer(reducer))
+        self.channel(name, ChannelSpec::Reducer(reducer))
     }
 
-    fn declare(mut self, name: &str, spec: ChannelSpec) -> StateGraph {
+    /// A state key with any kind of channel.
+    pub fn channel(mut self, name: &str, spec: ChannelSpec) -> StateGraph {
         if name.starts_with("__") || name.contains(':') {
             self.mistakes.push(GraphError::ReservedName(name.to_owned()));
         } else if self.keys.insert(name.into(), spec).is_some() {
@@ -63,26 +105,86 @@ impl StateGraph {
         self
     }
 
-    /// A step: an async function from the state to an update of it.
-    pub fn node<F, Fut, U>(mut self, name: &str, node: F) -> StateGraph
+    /// A key that nodes read and the runtime knows the value of.
+    pub fn managed_key(mut self, name: &str, managed: Managed) -> StateGraph {
+        if self.keys.contains_key(name) || self.managed.insert(name.into(), managed).is_some() {
+            self.mistakes.push(GraphError::Duplicate(name.to_owned()));
+        }
+        self
+    }
+
+    /// The keys that an input may write (the input schema). All of them unless this is called.
+    pub fn input_keys(mut self, keys: &[&str]) -> StateGraph {
+        self.input = Some(keys.iter().map(|&key| key.to_owned()).collect());
+        self
+    }
+
+    /// The keys that a finished run gives back (the output schema). All of them unless this is
+    /// called.
+    pub fn output_keys(mut self, keys: &[&str]) -> StateGraph {
+        self.output = Some(keys.iter().map(|&key| key.to_owned()).collect());
+        self
+    }
+
+    /// A step: an async function from the state to an update of it, or to a
+    /// [`super::Command`].
+    pub fn node<F, Fut, U>(self, name: &str, node: F) -> StateGraph
     where
-        F: Fn(State, NodeContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<U, NodeError>> + Send + 'static,
-        U: IntoUpdate,
+        F: Fn(State, NodeContext) -> Fut + std::marker::Send + Sync + 'static,
+        Fut: Future<Output = Result<U, NodeError>> + std::marker::Send + 'static,
+        U: IntoCommand,
     {
+        self.node_with(name, NodeOptions::new(), node)
+    }
+
+    /// A step with options of its own.
+    pub fn node_with<F, Fut, U>(self, name: &str, options: NodeOptions, node: F) -> StateGraph
+    where
+        F: Fn(State, NodeContext) -> Fut + std::marker::Send + Sync + 'static,
+        Fut: Future<Output = Result<U, NodeError>> + std::marker::Send + 'static,
+        U: IntoCommand,
+    {
+        self.add(name, Node { body: Body::Function(node_fn(node)), options })
+    }
+
+    /// A graph as a step: it gets the state and writes what it ends with, by the keys that both
+    /// graphs have.
+    pub fn subgraph(self, name: &str, graph: StateGraph) -> StateGraph {
+        self.subgraph_with(name, NodeOptions::new(), graph)
+    }
+
+    pub fn subgraph_with(self, name: &str, options: NodeOptions, graph: StateGraph) -> StateGraph {
+        self.add(name, Node { body: Body::Subgraph(Box::new(graph)), options })
+    }
+
+    fn add(mut self, name: &str, node: Node) -> StateGraph {
         let taken =
             matches!(name, START | END | "") || name.starts_with("__") || name.contains([':', '|']);
         if taken {
             self.mistakes.push(GraphError::ReservedName(name.to_owned()));
-        } else if self.nodes.insert(name.into(), node_fn(node)).is_some() {
+        } else if self.nodes.insert(name.into(), node).is_some() {
             self.mistakes.push(GraphError::Duplicate(name.to_owned()));
         }
+        self
+    }
+
+    /// What this graph keeps of itself when it runs inside a node.
+    pub fn persistence(mut self, persistence: Persistence) -> StateGraph {
+        self.persistence = persistence;
         self
     }
 
     /// After `from`, run `to`.
     pub fn edge(mut self, from: &str, to: &str) -> StateGraph {
         self.edges.push((from.to_owned(), to.to_owned()));
+        self
+    }
+
+    /// Edges from each of these to the next.
+    pub fn sequence(mut self, nodes: &[&str]) -> StateGraph {
+        for pair in nodes.windows(2) {
+            self = self.edge(pair[0], pair[1]);
+        }
         self
     }
 
@@ -93,13 +195,51 @@ impl StateGraph {
         self
     }
 
-    /// After `from`, run what `router` names. `targets` are the names that it may give.
-    pub fn branch<R>(mut self, from: &str, targets: &[&str], router: R) -> StateGraph
+    /// After `from`, go where `router` says: names of nodes, [`super::Send`]s, or both. `targets`
+    /// are the nodes that it may name.
+    pub fn branch<R, T>(self, from: &str, targets: &[&str], router: R) -> StateGraph
     where
-        R: Fn(&State) -> Result<Vec<String>, StateError> + Send + Sync + 'static,
+        R: Fn(&State) -> Result<Vec<T>, StateError> + std::marker::Send + Sync + 'static,
+        T: Into<Goto>,
     {
         let targets = targets.iter().map(|&name| name.to_owned()).collect();
+        self.add_branch(from, Some(targets), router)
+    }
+
+    /// As [`StateGraph::branch`], for a router that may name every node of the graph.
+    pub fn branch_anywhere<R, T>(self, from: &str, router: R) -> StateGraph
+    where
+        R: Fn(&State) -> Result<Vec<T>, StateError> + std::marker::Send + Sync + 'static,
+        T: Into<Goto>,
+    {
+        self.add_branch(from, None, router)
+    }
+
+    fn add_branch<R, T>(
+        mut self,
+        from: &str,
+        targets: Option<Vec<String>>,
+        router: R,
+    ) -> StateGraph
+    where
+        R: Fn(&State) -> Result<Vec<T>, StateError> + std::marker::Send + Sync + 'static,
+        T: Into<Goto>,
+    {
+        let router =
+            move |state: &State| Ok(router(state)?.into_iter().map(Into::into).collect());
         self.branches.push((from.to_owned(), Arc::new(router), targets));
+        self
+    }
+
+    /// Pauses before each of these nodes runs; `*` stands for all.
+    pub fn interrupt_before(mut self, nodes: &[&str]) -> StateGraph {
+        self.interrupt_before.extend(nodes.iter().map(|&name| name.to_owned()));
+        self
+    }
+
+    /// Pauses after each of these nodes has run; `*` stands for all.
+    pub fn interrupt_after(mut self, nodes: &[&str]) -> StateGraph {
+        self.interrupt_after.extend(nodes.iter().map(|&name| name.to_owned()));
         self
     }
 
@@ -112,15 +252,52 @@ impl StateGraph {
         doors: &Doors,
         options: Options,
     ) -> Result<CompiledGraph, GraphError> {
+        // Checked before the finalizer's task is there.
         self.check()?;
+        let around = Around {
+            saver,
+            doors: doors.clone(),
+            options,
+            mint: Arc::new(IdMint::new(doors)),
+            finalizer: Arc::new(Finalizer::start(doors)),
+        };
+        Ok(CompiledGraph { inner: Arc::new(self.assemble(&around)?) })
+    }
+
+    fn assemble(self, around: &Around) -> Result<GraphInner, GraphError> {
+        let warnings = self.suspicions();
+        if around.options.suspicions == Suspicions::Refused
+            && let Some(first) = warnings.first()
+        {
+            return Err(first.clone());
+        }
+        for warning in &warnings {
+            tracing::warn!(graph = &*self.name, "{warning}");
+        }
         let mut channels = self.keys.clone();
         channels.insert(reserved::START.into(), ChannelSpec::Ephemeral);
+        channels.insert(reserved::TASKS.into(), ChannelSpec::Topic { accumulates: false });
         let mut plans: IndexMap<Arc<str>, NodePlan> = IndexMap::new();
         plans.insert(reserved::START.into(), NodePlan::start());
-        for (name, run) in &self.nodes {
-            let trigger: Arc<str> = branch_channel(name).into();
-            channels.insert(trigger.clone(), ChannelSpec::Ephemeral);
-            plans.insert(name.clone(), NodePlan::new(run.clone(), trigger));
+        for (name, node) in self.nodes {
+            let trigger: Arc<str> = branch_channel(&name).into();
+            let (plain, joined) = match node.options.defer {
+                true => (ChannelSpec::LastValueAfterFinish, true),
+                false => (ChannelSpec::Ephemeral, false),
+            };
+            channels.insert(trigger.clone(), plain);
+            let body = match node.body {
+                Body::Function(function) => NodeBody::Function(function),
+                Body::Subgraph(graph) => {
+                    let graph = graph.assemble(around).map_err(|error| {
+                        GraphError::InSubgraph { node: name.to_string(), error: Box::new(error) }
+                    })?;
+                    NodeBody::Subgraph(Arc::new(graph))
+                }
+            };
+            let reads = node.options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
+            let plan = NodePlan { reads, retry: node.options.retry, ..NodePlan::new(body, trigger) };
+            plans.insert(name.clone(), NodePlan { is_deferred: joined, ..plan });
         }
         for (from, to) in &self.edges {
             let plan = &mut plans[internal_name(from)];
@@ -130,8 +307,13 @@ impl StateGraph {
         }
         for (from, to) in &self.joins {
             let channel: Arc<str> = format!("join:{}:{to}", from.join("+")).into();
-            let names = from.iter().map(|name| Arc::from(name.as_str())).collect();
-            channels.insert(channel.clone(), ChannelSpec::Barrier(names));
+            let names: BTreeSet<Arc<str>> = from.iter().map(|name| name.as_str().into()).collect();
+            let names = Arc::new(names);
+            let spec = match plans[to.as_str()].is_deferred {
+                true => ChannelSpec::BarrierAfterFinish(names),
+                false => ChannelSpec::Barrier(names),
+            };
+            channels.insert(channel.clone(), spec);
             for name in from {
                 plans[name.as_str()].joins.push(channel.clone());
             }
@@ -141,111 +323,65 @@ impl StateGraph {
             let branch = Branch { router: router.clone(), targets: targets.clone() };
             plans[internal_name(from)].branches.push(branch);
         }
-        for plan in plans.values_mut() {
+        let mut triggered: IndexMap<Arc<str>, Vec<Arc<str>>> = IndexMap::new();
+        for (name, plan) in &mut plans {
             plan.triggers.sort();
             // The order of several edges out of one node is Python's set order there; by name here.
             plan.goes_to.sort();
             plan.goes_to.dedup();
+            for trigger in &plan.triggers {
+                triggered.entry(trigger.clone()).or_default().push(name.clone());
+            }
         }
-        Ok(CompiledGraph::new(GraphInner {
+        let all = |keys: Option<Vec<String>>| -> IndexSet<Arc<str>> {
+            match keys {
+                None => self.keys.keys().cloned().collect(),
+                Some(keys) => keys.into_iter().map(Arc::from).collect(),
+            }
+        };
+        let names = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
+        Ok(GraphInner {
             name: self.name,
-            state_keys: self.keys.into_keys().collect(),
+            input_keys: all(self.input),
+            output_keys: all(self.output),
+            state_keys: all(None),
+            managed: self.managed,
             channels,
             nodes: plans,
-            saver,
-            options,
-            mint: IdMint::new(doors),
-            finalizer: Finalizer::start(doors),
-            doors: doors.clone(),
-        }))
+            triggered,
+            interrupt_before: names(self.interrupt_before),
+            interrupt_after: names(self.interrupt_after),
+            persistence: self.persistence,
+            saver: around.saver.clone(),
+            options: around.options,
+            mint: around.mint.clone(),
+            finalizer: around.finalizer.clone(),
+            doors: around.doors.clone(),
+            warnings,
+        })
     }
+}
 
-    fn check(&self) -> Result<(), GraphError> {
-        if let Some(mistake) = self.mistakes.first() {
-            return Err(mistake.clone());
-        }
-        if self.nodes.is_empty() {
-            return Err(GraphError::Empty);
-        }
-        for (from, to) in &self.edges {
-            self.check_edge(from, to)?;
-        }
-        for (from, to) in &self.joins {
-            for from in from {
-                self.check_edge(from, to)?;
-            }
-            let problem = if to == END {
-                "a join cannot end at END; END needs no edge to wait for"
-            } else if from.iter().any(|name| name == START) {
-                "START cannot be part of a join"
-            } else if from.is_empty() {
-                "a join waits for at least one node"
-            } else {
-                continue;
-            };
-            return Err(GraphError::BadEdge { from: from.join("+"), to: to.clone(), problem });
-        }
-        for (from, _, targets) in &self.branches {
-            for to in targets {
-                self.check_edge(from, to)?;
-            }
-        }
-        self.check_reachable()
-    }
+/// What a graph and those inside it share.
+struct Around {
+    saver: Option<Arc<dyn Saver>>,
+    doors: Doors,
+    options: Options,
+    mint: Arc<IdMint>,
+    finalizer: Arc<Finalizer>,
+}
 
-    fn check_edge(&self, from: &str, to: &str) -> Result<(), GraphError> {
-        let bad = |problem| {
-            Err(GraphError::BadEdge { from: from.to_owned(), to: to.to_owned(), problem })
-        };
-        if from == END {
-            return bad("no edge may leave END");
+impl Node {
+    pub(super) fn subgraph(&self) -> Option<&StateGraph> {
+        match &self.body {
+            Body::Subgraph(graph) => Some(graph),
+            Body::Function(_) => None,
         }
-        if to == START {
-            return bad("no edge may enter START");
-        }
-        for name in [from, to] {
-            if name != START && name != END && !self.nodes.contains_key(name) {
-                return Err(GraphError::UnknownNode {
-                    from: from.to_owned(),
-                    to: to.to_owned(),
-                    unknown: name.to_owned(),
-                });
-            }
-        }
-        Ok(())
     }
+}
 
-    fn check_reachable(&self) -> Result<(), GraphError> {
-        let mut reached: BTreeSet<&str> = BTreeSet::from([START]);
-        loop {
-            let before = reached.len();
-            for (from, to) in &self.edges {
-                if reached.contains(from.as_str()) {
-                    reached.insert(to);
-                }
-            }
-            for (from, to) in &self.joins {
-                if from.iter().any(|name| reached.contains(name.as_str())) {
-                    reached.insert(to);
-                }
-            }
-            for (from, _, targets) in &self.branches {
-                if reached.contains(from.as_str()) {
-                    reached.extend(targets.iter().map(String::as_str));
-                }
-            }
-            if reached.len() == before {
-                break;
-            }
-        }
-        if reached.len() == 1 {
-            return Err(GraphError::NoEntry);
-        }
-        match self.nodes.keys().find(|name| !reached.contains(&***name)) {
-            Some(name) => Err(GraphError::Unreachable(name.to_string())),
-            None => Ok(()),
-        }
-    }
+pub(super) fn is_all_nodes(name: &str) -> bool {
+    name == ALL_NODES
 }
 
 pub(crate) fn branch_channel(node: &str) -> String {

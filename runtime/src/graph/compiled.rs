@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
-use super::node::NodeFn;
-use super::{Router, State};
-use crate::channels::{Channel, ChannelSpec};
+use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State};
+use crate::channels::{Channel, ChannelSpec, Managed, Progress};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{Checkpoint, reserved};
@@ -20,10 +19,6 @@ pub struct CompiledGraph {
 }
 
 impl CompiledGraph {
-    pub(crate) fn new(inner: GraphInner) -> CompiledGraph {
-        CompiledGraph { inner: Arc::new(inner) }
-    }
-
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -35,20 +30,35 @@ impl CompiledGraph {
     pub fn options(&self) -> Options {
         self.inner.options
     }
+
+    /// What looked like a mistake, under the option that does not refuse it.
+    pub fn warnings(&self) -> &[GraphError] {
+        &self.inner.warnings
+    }
 }
 
 pub(crate) struct GraphInner {
     pub name: Arc<str>,
     /// The keys that users declared, in their order.
-    pub state_keys: Vec<Arc<str>>,
+    pub state_keys: IndexSet<Arc<str>>,
+    /// Those that an input may write, and those that a finished run gives back.
+    pub input_keys: IndexSet<Arc<str>>,
+    pub output_keys: IndexSet<Arc<str>>,
+    pub managed: IndexMap<Arc<str>, Managed>,
     /// All channels, internal ones included.
     pub channels: IndexMap<Arc<str>, ChannelSpec>,
     pub nodes: IndexMap<Arc<str>, NodePlan>,
+    /// For each trigger channel, the nodes that it triggers.
+    pub triggered: IndexMap<Arc<str>, Vec<Arc<str>>>,
+    pub interrupt_before: Vec<Arc<str>>,
+    pub interrupt_after: Vec<Arc<str>>,
+    pub persistence: Persistence,
     pub saver: Option<Arc<dyn Saver>>,
     pub options: Options,
-    pub mint: IdMint,
-    pub finalizer: Finalizer,
+    pub mint: Arc<IdMint>,
+    pub finalizer: Arc<Finalizer>,
     pub doors: Doors,
+    pub warnings: Vec<GraphError>,
 }
 
 /// The channels of one run, in declaration order.
@@ -63,19 +73,34 @@ impl GraphInner {
 
     /// The user's part of the state.
     pub fn read_state(&self, channels: &Channels) -> State {
-        let values =
-            self.state_keys.iter().filter_map(|key| Some((key.clone(), channels[key].get()?)));
-        State::new(values.collect())
+        read(channels, self.state_keys.iter())
+    }
+
+    /// What a node gets: the keys that it reads, and the managed values of this step.
+    pub fn node_input(&self, node: &NodePlan, channels: &Channels, at: Progress) -> State {
+        let mut values = match &node.reads {
+            None => read_values(channels, self.state_keys.iter()),
+            Some(keys) => read_values(channels, keys.iter()),
+        };
+        for (key, managed) in &self.managed {
+            values.insert(key.clone(), managed.value(at).into());
+        }
+        State::new(values)
     }
 
     /// The state as it would be after `writes`, for routers.
     pub fn read_after(
         &self,
+        node: &NodePlan,
         channels: &Channels,
         writes: &[(Arc<str>, Shared)],
     ) -> Result<State, (Arc<str>, crate::channels::ChannelError)> {
         let mut values = IndexMap::new();
-        for key in &self.state_keys {
+        let keys: Vec<&Arc<str>> = match &node.reads {
+            None => self.state_keys.iter().collect(),
+            Some(keys) => keys.iter().collect(),
+        };
+        for key in keys {
             let mine: Vec<Shared> =
                 writes.iter().filter(|(k, _)| k == key).map(|(_, v)| v.clone()).collect();
             let value = if mine.is_empty() {
@@ -93,16 +118,46 @@ impl GraphInner {
     }
 
     pub fn is_state_key(&self, name: &str) -> bool {
-        self.channels.contains_key(name) && self.state_keys.iter().any(|key| &**key == name)
+        self.state_keys.contains(name)
     }
+
+    pub fn subgraph(&self, node: &str) -> Option<&Arc<GraphInner>> {
+        match &self.nodes.get(node)?.body {
+            NodeBody::Subgraph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+}
+
+/// The values of those of `keys` that are not empty.
+pub(crate) fn read<'k>(channels: &Channels, keys: impl Iterator<Item = &'k Arc<str>>) -> State {
+    State::new(read_values(channels, keys))
+}
+
+fn read_values<'k>(
+    channels: &Channels,
+    keys: impl Iterator<Item = &'k Arc<str>>,
+) -> IndexMap<Arc<str>, Shared> {
+    keys.filter_map(|key| Some((key.clone(), channels[key].get()?))).collect()
+}
+
+/// What a node does.
+pub(crate) enum NodeBody {
+    /// `__start__`: passes the input on.
+    Start,
+    Function(NodeFn),
+    Subgraph(Arc<GraphInner>),
 }
 
 /// What the runtime knows of a node.
 pub(crate) struct NodePlan {
-    /// `None` for `__start__`, which only passes the input on.
-    pub run: Option<NodeFn>,
+    pub body: NodeBody,
     /// Sorted by name.
     pub triggers: Vec<Arc<str>>,
+    pub is_deferred: bool,
+    /// `None` reads every key.
+    pub reads: Option<Vec<Arc<str>>>,
+    pub retry: Vec<RetryPolicy>,
     /// `branch:to:*` channels of the plain edges.
     pub goes_to: Vec<Arc<str>>,
     /// `join:*` channels that this node is a part of.
@@ -113,14 +168,18 @@ pub(crate) struct NodePlan {
 /// A conditional edge.
 pub(crate) struct Branch {
     pub router: Router,
-    pub targets: Vec<String>,
+    /// The nodes that it may name; `None` for any.
+    pub targets: Option<Vec<String>>,
 }
 
 impl NodePlan {
-    pub fn new(run: NodeFn, trigger: Arc<str>) -> NodePlan {
+    pub fn new(body: NodeBody, trigger: Arc<str>) -> NodePlan {
         NodePlan {
-            run: Some(run),
+            body,
             triggers: vec![trigger],
+            is_deferred: false,
+            reads: None,
+            retry: vec![],
             goes_to: vec![],
             joins: vec![],
             branches: vec![],
@@ -128,12 +187,6 @@ impl NodePlan {
     }
 
     pub fn start() -> NodePlan {
-        NodePlan {
-            run: None,
-            triggers: vec![reserved::START.into()],
-            goes_to: vec![],
-            joins: vec![],
-            branches: vec![],
-        }
+        NodePlan::new(NodeBody::Start, reserved::START.into())
     }
 }

@@ -1,11 +1,14 @@
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::NodeError;
-use crate::checkpoint::reserved;
+use super::{CompiledGraph, Interrupt, NodeError};
+use crate::channels::{Managed, Progress};
+use crate::checkpoint::{reserved, task_id};
 use crate::doors::{Doors, Labels, Operation, Point};
-use crate::stream::{Chunk, Outlet, StreamMode};
+use crate::pregel::RunCore;
+use crate::stream::{Outlet, StreamMode};
 use crate::value::{self, Shared, Value};
 
 /// What a running node knows about itself, and what it may do besides returning an update.
@@ -20,12 +23,22 @@ pub(crate) struct NodeScope {
     pub node: Arc<str>,
     pub task: Arc<str>,
     pub checkpoint: Arc<str>,
-    pub step: i64,
+    /// The namespace of the task: its graph's own, the node and the task id.
+    pub namespace: Arc<str>,
+    pub triggers: Vec<Arc<str>>,
+    pub progress: Progress,
     pub labels: Labels,
     pub configurable: serde_json::Map<String, serde_json::Value>,
+    pub context: Value,
     pub doors: Doors,
     pub outlet: Arc<Outlet>,
     pub resumes: Mutex<Resumes>,
+    /// The run that the task belongs to; it outlives the task.
+    pub core: Weak<RunCore>,
+    /// Attempts made at this task, this one included.
+    pub attempt: AtomicU32,
+    /// Graphs that the task has run.
+    pub subgraphs: AtomicU32,
 }
 
 /// Answers to this task's `interrupt()` calls, by order of call.
@@ -58,7 +71,7 @@ impl NodeContext {
     }
 
     pub fn step(&self) -> i64 {
-        self.scope.step
+        self.scope.progress.step
     }
 
     pub fn thread(&self) -> Option<&str> {
@@ -78,13 +91,63 @@ impl NodeContext {
         self.scope.configurable.get(key)
     }
 
+    /// The run's context, as a `T`.
+    pub fn context<T: serde::de::DeserializeOwned>(&self) -> Result<T, NodeError> {
+        value::from_value(&self.scope.context)
+            .map_err(|error| NodeError::failed("TypeError", format!("the run's context: {error}")))
+    }
+
     pub fn doors(&self) -> &Doors {
         &self.scope.doors
+    }
+
+    /// How often this task was tried, this time included: more than 1 under a retry policy.
+    pub fn attempt(&self) -> u32 {
+        self.scope.attempt.load(Ordering::Relaxed)
+    }
+
+    /// Is this the last step that the run's recursion limit allows?
+    pub fn is_last_step(&self) -> bool {
+        Managed::IsLastStep.value(self.scope.progress) == Value::Boolean(true)
+    }
+
+    /// Runs `graph` inside this node and gives what it ends with. It stores its checkpoints under
+    /// this node's, pauses with it, and ends with it. Pass its error on with `?`.
+    pub async fn invoke<T: serde::Serialize>(
+        &self,
+        graph: &CompiledGraph,
+        input: &T,
+    ) -> Result<Value, NodeError> {
+        let input =
+            value::to_value(input).map_err(|error| NodeError::failed("ValueError", error))?;
+        let core = self.scope.core.upgrade();
+        let core = core.ok_or_else(|| NodeError::failed("RuntimeError", "the run is over"))?;
+        core.run_inside(&graph.inner, input, &self.scope).await
     }
 
     /// Sleeps on the library's clock.
     pub async fn sleep(&self, duration: Duration) {
         self.scope.doors.clock.sleep(duration).await;
+    }
+
+    /// Sends a piece of model output to the stream (mode `messages`) at once, with what is known of
+    /// this task beside it.
+    pub fn emit_message<T: serde::Serialize>(&self, message: T) -> Result<(), NodeError> {
+        let scope = &self.scope;
+        if !scope.outlet.wants(StreamMode::Messages) {
+            return Ok(());
+        }
+        let message =
+            value::to_value(&message).map_err(|error| NodeError::failed("ValueError", error))?;
+        let triggers = scope.triggers.iter().map(|name| Value::from(&**name)).collect();
+        let about = value::map([
+            ("langgraph_step", Value::from(scope.progress.step)),
+            ("langgraph_node", Value::from(&*scope.node)),
+            ("langgraph_triggers", Value::Array(triggers)),
+            ("langgraph_checkpoint_ns", Value::from(&*scope.namespace)),
+        ]);
+        scope.outlet.queue(StreamMode::Messages, Value::Array(vec![message, about]));
+        Ok(())
     }
 
     /// Sends `value` to the stream (mode `custom`) at once.
@@ -122,9 +185,10 @@ impl NodeContext {
             match unaddressed {
                 Some(answer) => resumes.answers.push(answer),
                 None => {
-                    let question = value::to_value(&question)
+                    let value = value::to_value(&question)
                         .map_err(|error| NodeError::failed("ValueError", error))?;
-                    return Err(NodeError::Interrupted(question));
+                    let id = task_id::interrupt_id(&self.scope.namespace);
+                    return Err(NodeError::Interrupted(vec![Interrupt { value, id }]));
                 }
             }
         }
@@ -151,7 +215,7 @@ impl Emitter {
     pub fn emit<T: serde::Serialize>(&self, value: T) -> Result<(), NodeError> {
         if self.0.wants(StreamMode::Custom) {
             let data = value::to_value(&value).map_err(|e| NodeError::failed("ValueError", e))?;
-            self.0.queue(Chunk { mode: StreamMode::Custom, data });
+            self.0.queue(StreamMode::Custom, data);
         }
         Ok(())
     }

@@ -19,6 +19,12 @@ pub enum GraphError {
     NoEntry,
     #[error("no path leads from START to node {0:?}")]
     Unreachable(String),
+    #[error("{where_} names {node:?}, and there is no such node")]
+    NoSuchNode { where_: &'static str, node: String },
+    #[error("node {node:?} reads {key:?}, which is no key of the state")]
+    NoSuchKey { node: String, key: String },
+    #[error("in subgraph {node:?}: {error}")]
+    InSubgraph { node: String, error: Box<GraphError> },
 }
 
 /// Why a node did not finish.
@@ -28,9 +34,22 @@ pub enum NodeError {
     #[error("{kind}: {message}")]
     Failed { kind: String, message: String },
     /// The node asks its caller something and waits. Made by
-    /// [`super::NodeContext::interrupt`]; pass it on with `?`.
+    /// [`super::NodeContext::interrupt`]; pass it on with `?`. Empty when a graph inside paused at a
+    /// static interrupt.
     #[error("interrupted")]
-    Interrupted(Value),
+    Interrupted(Vec<Interrupt>),
+    /// A graph that the node ran has ended with a command for the node's own graph. Made by
+    /// [`super::NodeContext::invoke`]; pass it on with `?`.
+    #[error("a command for the graph around")]
+    Command(Box<super::Command>),
+}
+
+/// A question that waits for an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interrupt {
+    pub value: Value,
+    /// The same for all interrupts of one task.
+    pub id: String,
 }
 
 impl NodeError {
@@ -44,6 +63,7 @@ impl NodeError {
             NodeError::Failed { kind, message } if message.is_empty() => format!("{kind}()"),
             NodeError::Failed { kind, message } => format!("{kind}({})", python_repr(message)),
             NodeError::Interrupted(_) => "GraphInterrupt()".to_owned(),
+            NodeError::Command(_) => "ParentCommand()".to_owned(),
         }
     }
 }

@@ -1,20 +1,28 @@
 //! Graphs as users write them, and as the runtime runs them.
 
 mod builder;
+mod check;
+mod command;
 mod compiled;
 mod context;
 mod error;
 mod node;
+mod policy;
+mod python_errors;
 mod state;
 
 pub use builder::StateGraph;
 pub(crate) use builder::branch_channel;
 pub use compiled::CompiledGraph;
-pub(crate) use compiled::{Channels, GraphInner, NodePlan};
+pub use builder::Persistence;
+pub use command::{Command, Destination, Goto, IntoCommand, Resume, Send};
+pub(crate) use compiled::{Channels, GraphInner, NodeBody, NodePlan, read};
 pub use context::{Emitter, NodeContext};
 pub(crate) use context::{NodeScope, Resumes};
-pub use error::{GraphError, NodeError};
-pub use node::{IntoUpdate, Router, Targets, Update};
+pub use error::{GraphError, Interrupt, NodeError};
+pub use node::Update;
+pub(crate) use node::{NodeFn, Router};
+pub use policy::{NodeOptions, RetryOn, RetryPolicy};
 pub use state::{State, StateError};
 
 /// Where every run begins.

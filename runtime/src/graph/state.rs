@@ -16,16 +16,39 @@ pub enum StateError {
 
 /// What a node reads: the values of the channels at the start of its super-step. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct State(Arc<IndexMap<Arc<str>, Shared>>);
+pub struct State(Arc<Inner>);
+
+#[derive(Debug, Default, PartialEq)]
+struct Inner {
+    values: IndexMap<Arc<str>, Shared>,
+    /// What a Send carried, when that is no map.
+    argument: Option<Shared>,
+}
 
 impl State {
     pub(crate) fn new(values: IndexMap<Arc<str>, Shared>) -> State {
-        State(Arc::new(values))
+        State(Arc::new(Inner { values, argument: None }))
+    }
+
+    /// What a Send carries: the node of a Send sees it in place of the state.
+    pub(crate) fn of_argument(argument: &Shared) -> State {
+        let Value::Map(entries) = &**argument else {
+            let argument = Some(argument.clone());
+            return State(Arc::new(Inner { values: IndexMap::new(), argument }));
+        };
+        let name = |key: &Value| key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+        State::new(entries.iter().map(|(k, v)| (name(k).into(), Arc::new(v.clone()))).collect())
+    }
+
+    /// All of it as a `T`: the state, or what a Send carried.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, StateError> {
+        value::from_value(&self.to_value())
+            .map_err(|e| StateError::Unfit { key: "(all of it)".to_owned(), problem: e.to_string() })
     }
 
     /// The value of `key`, or `None` while its channel is empty.
     pub fn value(&self, key: &str) -> Option<&Value> {
-        self.0.get(key).map(|shared| &**shared)
+        self.0.values.get(key).map(|shared| &**shared)
     }
 
     /// The value of `key` as a `T`.
@@ -44,11 +67,14 @@ impl State {
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|key| &**key)
+        self.0.values.keys().map(|key| &**key)
     }
 
     /// The whole state as one value, keys in the graph's order.
     pub fn to_value(&self) -> Value {
-        value::map(self.0.iter().map(|(key, value)| (key.to_string(), (**value).clone())))
+        if let Some(argument) = &self.0.argument {
+            return (**argument).clone();
+        }
+        value::map(self.0.values.iter().map(|(key, value)| (key.to_string(), (**value).clone())))
     }
 }

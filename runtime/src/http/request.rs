@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use super::{Problem, Service};
-use crate::pregel::{Command, Input, RunConfig};
+use crate::graph::{self, Command, Goto, Resume, Update};
+use crate::pregel::{Input, RunConfig};
 use crate::profile::Durability;
 use crate::stream::StreamMode;
 use crate::value;
@@ -57,6 +58,14 @@ struct Body {
     command: Option<CommandBody>,
     stream_mode: Option<Modes>,
     durability: Option<Durability>,
+    /// What `durability` was before: true is async, false is exit.
+    checkpoint_during: Option<bool>,
+    #[serde(default)]
+    stream_subgraphs: bool,
+    interrupt_before: Option<Nodes>,
+    interrupt_after: Option<Nodes>,
+    #[serde(default)]
+    context: Json,
     checkpoint_id: Option<String>,
     #[serde(default)]
     config: ConfigBody,
@@ -65,7 +74,77 @@ struct Body {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CommandBody {
-    resume: Json,
+    #[serde(default, deserialize_with = "present")]
+    resume: Option<Json>,
+    #[serde(default)]
+    update: Map<String, Json>,
+    #[serde(default, deserialize_with = "one_or_several")]
+    goto: Vec<GotoBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum GotoBody {
+    Node(String),
+    Send {
+        node: String,
+        #[serde(default)]
+        input: Json,
+    },
+}
+
+fn one_or_several<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Body<T> {
+        Several(Vec<T>),
+        One(T),
+    }
+    Ok(match Body::deserialize(deserializer)? {
+        Body::Several(several) => several,
+        Body::One(one) => vec![one],
+    })
+}
+
+impl CommandBody {
+    fn command(self) -> Command {
+        let mut update = Update::new();
+        for (key, value) in self.update {
+            update = update.set_value(&key, value::from_json(value));
+        }
+        let goto = self.goto.into_iter().map(|to| match to {
+            GotoBody::Node(node) => Goto::from(node),
+            GotoBody::Send { node, input } => graph::Send::new(&node, value::from_json(input)).into(),
+        });
+        Command {
+            update,
+            goto: goto.collect(),
+            // Null is an answer too.
+            resume: self.resume.map(|answer| Resume::from_value(value::from_json(answer))),
+            ..Command::new()
+        }
+    }
+}
+
+/// Nodes of a static interrupt, or `*` for all of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Nodes {
+    One(Arc<str>),
+    Several(Vec<Arc<str>>),
+}
+
+impl Nodes {
+    fn list(self) -> Vec<Arc<str>> {
+        match self {
+            Nodes::One(name) => vec![name],
+            Nodes::Several(names) => names,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -110,10 +189,23 @@ where
             .await
             .map_err(|error| Problem::new(error.status(), "bad body", error.body_text()))?;
         let body: Body = parse(&bytes)?;
+        let durability = match (body.durability, body.checkpoint_during) {
+            (Some(_), Some(_)) => {
+                return Err(unfit("`durability` and `checkpoint_during` exclude each other"));
+            }
+            (Some(durability), None) => durability,
+            (None, Some(true)) => Durability::Async,
+            (None, Some(false)) => Durability::Exit,
+            (None, None) => service.config.durability,
+        };
         let config = RunConfig {
             request: Some(request_id),
             checkpoint: body.checkpoint_id.map(Arc::from),
-            durability: body.durability.unwrap_or(service.config.durability),
+            durability,
+            subgraphs: body.stream_subgraphs,
+            interrupt_before: body.interrupt_before.map(Nodes::list),
+            interrupt_after: body.interrupt_after.map(Nodes::list),
+            context: value::from_json(body.context),
             modes: match body.stream_mode {
                 None => service.config.modes.clone(),
                 Some(Modes::One(mode)) => vec![mode],
@@ -128,7 +220,7 @@ where
             (Some(Json::Null), None) => Input::Resume,
             (Some(input), None) => Input::New(value::from_json(input)),
             (None | Some(Json::Null), Some(command)) => {
-                Input::Command(Command { resume: Some(value::from_json(command.resume)) })
+                Input::Command(command.command())
             }
             (Some(_), Some(_)) => return Err(unfit("`input` and `command` exclude each other")),
             (None, None) => return Err(unfit("missing field `input` (null continues the thread)")),

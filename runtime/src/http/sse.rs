@@ -12,8 +12,14 @@ pub(super) fn event(name: &str, data: &Json) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
+/// A chunk under its mode; one of a graph inside another has its namespace after the mode, as
+/// `updates|<node>:<task id>`.
 pub(super) fn chunk(chunk: &Chunk) -> Bytes {
-    event(chunk.mode.name(), &value::to_json(&chunk.data))
+    let data = value::to_json(&chunk.data);
+    match chunk.namespace.is_empty() {
+        true => event(chunk.mode.name(), &data),
+        false => event(&format!("{}|{}", chunk.mode.name(), chunk.namespace.join("|")), &data),
+    }
 }
 
 /// A failed run says so: a crash never looks like a clean close.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::RunError;
+use super::task::{Origin, Task};
 use crate::checkpoint::{Checkpoint, reserved, version};
 use crate::doors::Doors;
 use crate::graph::{Channels, GraphInner};
@@ -14,9 +15,21 @@ use crate::value::Shared;
 /// What one task contributes to a super-step.
 pub(crate) struct Contribution<'a> {
     pub node: &'a str,
-    pub path: &'a str,
+    /// `None` for an input.
+    pub origin: Option<&'a Origin>,
     pub triggers: &'a [Arc<str>],
     pub writes: &'a [(Arc<str>, Shared)],
+}
+
+impl<'a> From<&'a Task> for Contribution<'a> {
+    fn from(task: &'a Task) -> Contribution<'a> {
+        Contribution {
+            node: &task.node,
+            origin: Some(&task.origin),
+            triggers: &task.triggers,
+            writes: &task.writes,
+        }
+    }
 }
 
 /// Applies the contributions in task-path order and returns the channels that changed and are
@@ -28,7 +41,7 @@ pub(crate) fn apply(
     mut tasks: Vec<Contribution<'_>>,
     doors: &Doors,
 ) -> Result<BTreeSet<Arc<str>>, RunError> {
-    tasks.sort_by(|a, b| a.path.cmp(b.path));
+    tasks.sort_by(|a, b| a.origin.cmp(&b.origin));
     // Writes of no task (a command's) do not make a step.
     let is_step = tasks.iter().any(|task| !task.triggers.is_empty());
 
@@ -47,7 +60,7 @@ pub(crate) fn apply(
 
     let read: BTreeSet<&Arc<str>> = tasks.iter().flat_map(|task| task.triggers).collect();
     for name in read {
-        if channels[name].consume() {
+        if channels.get_mut(name).is_some_and(|channel| channel.consume()) {
             versions.insert(name.clone(), next.clone());
         }
     }
@@ -92,9 +105,7 @@ pub(crate) fn apply(
                 }
             }
         }
-        let triggers_any =
-            |name: &Arc<str>| graph.nodes.values().any(|plan| plan.triggers.contains(name));
-        if !updated.iter().any(triggers_any) {
+        if !updated.iter().any(|name| graph.triggered.contains_key(name)) {
             for (name, channel) in channels.iter_mut() {
                 if channel.finish() {
                     versions.insert(name.clone(), next.clone());
@@ -108,7 +119,7 @@ pub(crate) fn apply(
     Ok(updated)
 }
 
-/// The contribution of an input: no path, no triggers.
+/// The contribution of an input: no origin, no triggers.
 pub(crate) fn from_input(writes: &[(Arc<str>, Shared)]) -> Contribution<'_> {
-    Contribution { node: reserved::INPUT, path: "", triggers: &[], writes }
+    Contribution { node: reserved::INPUT, origin: None, triggers: &[], writes }
 }

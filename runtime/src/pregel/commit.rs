@@ -5,11 +5,10 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::core::{RunCore, RunState};
-use crate::checkpoint::{PendingWrite, codec, reserved, task_id};
+use crate::checkpoint::{PendingWrite, codec, reserved};
 use crate::doors::What;
-use crate::graph::NodeError;
-use crate::stream::{Chunk, StreamMode};
-use crate::value::{self, Shared, Value};
+use crate::graph::{Command, Interrupt, NodeError};
+use crate::value::{Shared, Value};
 
 /// How a task ended.
 pub(crate) enum TaskEnd {
@@ -22,9 +21,11 @@ pub(crate) enum TaskEnd {
     },
     /// Asked something; `resumes` are the records of the answers it has used so far.
     Interrupted {
-        question: Value,
+        interrupts: Vec<Interrupt>,
         resumes: Vec<(Arc<str>, Shared)>,
     },
+    /// Ended with a command for the graph around this one. Nothing of it is recorded here.
+    Left(Box<Command>),
     Cancelled {
         resumes: Vec<(Arc<str>, Shared)>,
     },
@@ -64,15 +65,24 @@ impl RunCore {
                 writes.push((reserved::ERROR.into(), Arc::new(Value::from(repr))));
                 writes
             }
-            TaskEnd::Interrupted { question, resumes } => {
-                let interrupt_id = task_id::interrupt_id(&task_id::task_namespace("", &node, id));
+            TaskEnd::Interrupted { interrupts, resumes } => {
                 tell(What::NodeInterrupted { node, task: this });
-                let interrupt = codec::interrupt_value(question, &interrupt_id)
-                    .unwrap_or_else(|problem| Value::from(problem.to_string()));
-                let list = Arc::new(Value::Array(vec![interrupt]));
-                let mut writes = vec![(Arc::from(reserved::INTERRUPT), list)];
+                if interrupts.is_empty() {
+                    // A graph inside has paused at a static interrupt.
+                    return;
+                }
+                let written = |interrupt: Interrupt| {
+                    codec::interrupt_value(interrupt.value, &interrupt.id)
+                        .unwrap_or_else(|problem| Value::from(problem.to_string()))
+                };
+                let list = Value::Array(interrupts.into_iter().map(written).collect());
+                let mut writes = vec![(Arc::from(reserved::INTERRUPT), Arc::new(list))];
                 writes.extend(resumes);
                 writes
+            }
+            TaskEnd::Left(_) => {
+                tell(What::NodeFinished { node, task: this });
+                return;
             }
         };
         self.put_writes(state, id, writes);
@@ -109,61 +119,6 @@ impl RunCore {
             self.submit_writes(state, id, to_save);
         }
         self.show_writes(state, id, &writes, false);
-    }
-
-    /// Queues what the stream shows of a task's writes.
-    pub fn show_writes(
-        &self,
-        state: &RunState,
-        id: &str,
-        writes: &[(Arc<str>, Shared)],
-        cached: bool,
-    ) {
-        let Some(task) = state.tasks.get(id).filter(|task| !task.is_hidden()) else { return };
-        let shows = |mode| self.outlet.wants(mode);
-        match writes.first().map(|(channel, _)| &**channel) {
-            Some(reserved::INTERRUPT) => {
-                let interrupts = writes
-                    .iter()
-                    .filter(|(channel, _)| &**channel == reserved::INTERRUPT)
-                    .flat_map(|(_, value)| value.as_array().cloned().unwrap_or_default());
-                let interrupts = Value::Array(interrupts.collect());
-                if shows(StreamMode::Updates) {
-                    let data = value::map([(reserved::INTERRUPT, interrupts.clone())]);
-                    self.outlet.queue(Chunk { mode: StreamMode::Updates, data });
-                }
-                if shows(StreamMode::Values) {
-                    let mut data = self.graph.read_state(&state.channels).to_value();
-                    if let Value::Map(entries) = &mut data {
-                        entries.push((reserved::INTERRUPT.into(), interrupts));
-                    }
-                    self.outlet.queue(Chunk { mode: StreamMode::Values, data });
-                }
-            }
-            Some(reserved::ERROR) | None => {}
-            Some(_) if shows(StreamMode::Updates) => {
-                let state_writes = writes
-                    .iter()
-                    .filter(|(channel, _)| self.graph.is_state_key(channel))
-                    .map(|(channel, value)| (channel.to_string(), (**value).clone()));
-                let update: Vec<_> = state_writes.collect();
-                let update = if update.is_empty() { Value::Nil } else { value::map(update) };
-                let mut data = vec![(task.node.to_string(), update)];
-                if cached {
-                    let mark = value::map([("cached", Value::Boolean(true))]);
-                    data.push(("__metadata__".to_owned(), mark));
-                }
-                self.outlet.queue(Chunk { mode: StreamMode::Updates, data: value::map(data) });
-            }
-            Some(_) => {}
-        }
-    }
-
-    pub fn show_values(&self, state: &RunState) {
-        if self.outlet.wants(StreamMode::Values) {
-            let data = self.graph.read_state(&state.channels).to_value();
-            self.outlet.queue(Chunk { mode: StreamMode::Values, data });
-        }
     }
 }
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use crate::graph::Command;
 use crate::profile::{CancelStyle, Durability};
 use crate::stream::StreamMode;
 use crate::value::Value;
@@ -13,7 +14,7 @@ pub enum Input {
     New(Value),
     /// Continue where the thread stands (Python's `None`).
     Resume,
-    /// Continue with an answer for an interrupt.
+    /// Continue with an answer for an interrupt, an update, or at another node.
     Command(Command),
 }
 
@@ -25,13 +26,6 @@ impl Input {
             Input::Command(_) => "command",
         }
     }
-}
-
-/// An instruction to a paused thread.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Command {
-    /// The answer to the one interrupt that waits.
-    pub resume: Option<Value>,
 }
 
 /// Everything about one run besides its input.
@@ -47,12 +41,24 @@ pub struct RunConfig {
     pub request: Option<Arc<str>>,
     pub durability: Durability,
     pub modes: Vec<StreamMode>,
+    /// Does the stream show graphs that run inside nodes?
+    pub subgraphs: bool,
+    /// Static interrupts of this run, in place of those that the graph was compiled with; `*` stands
+    /// for all nodes.
+    pub interrupt_before: Option<Vec<Arc<str>>>,
+    pub interrupt_after: Option<Vec<Arc<str>>>,
+    /// Most tasks of one super-step that run at the same time; `None` for all of them.
+    pub max_concurrency: Option<usize>,
+    /// Anything that nodes should know and no checkpoint holds (LangGraph's `context`).
+    pub context: Value,
     /// What it means when the run is dropped before its end.
     pub cancel: CancelStyle,
     /// Node steps before [`super::RunError::Recursion`]. LangGraph's default is 10007.
     pub recursion_limit: u64,
     /// Scalars end up in every checkpoint's metadata; nodes can read all of it.
     pub configurable: Map<String, Json>,
+    /// Shows what the graph gives back, and not the whole state.
+    pub(crate) only_output: bool,
 }
 
 impl RunConfig {
@@ -64,9 +70,15 @@ impl RunConfig {
             request: None,
             durability: Durability::default(),
             modes: vec![StreamMode::Updates],
+            subgraphs: false,
+            interrupt_before: None,
+            interrupt_after: None,
+            max_concurrency: None,
+            context: Value::Nil,
             cancel: CancelStyle::default(),
             recursion_limit: 10_007,
             configurable: Map::new(),
+            only_output: false,
         }
     }
 
@@ -77,6 +89,17 @@ impl RunConfig {
 
     pub fn modes(mut self, modes: &[StreamMode]) -> RunConfig {
         self.modes = modes.to_vec();
+        self
+    }
+
+    pub fn subgraphs(mut self, show: bool) -> RunConfig {
+        self.subgraphs = show;
+        self
+    }
+
+    /// Starts from this checkpoint instead of the thread's head.
+    pub fn checkpoint(mut self, id: impl Into<Arc<str>>) -> RunConfig {
+        self.checkpoint = Some(id.into());
         self
     }
 

@@ -1,17 +1,22 @@
 //! What one run knows, shared by its loop, its nodes and whoever ends it.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use indexmap::IndexMap;
+use futures::channel::oneshot;
+use indexmap::{IndexMap, IndexSet};
 
 use super::config::RunConfig;
 use super::exit::RunningNode;
+use super::plan::Place;
 use super::puts::Puts;
 use super::task::Task;
+use crate::channels::Progress;
+use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
 use crate::graph::{Channels, GraphInner, NodeError};
+use crate::profile::CancelStyle;
 use crate::stream::Outlet;
 use crate::value::Value;
 
@@ -20,6 +25,11 @@ pub(crate) struct RunCore {
     pub graph: Arc<GraphInner>,
     pub config: RunConfig,
     pub key: ThreadKey,
+    /// That of the graph, or of the run around this one.
+    pub saver: Option<Arc<dyn Saver>>,
+    /// What a run inside another one has from it.
+    pub inside: Option<Inside>,
+    pub family: Arc<Family>,
     pub labels: Labels,
     pub outlet: Arc<Outlet>,
     /// Never held across an await.
@@ -38,6 +48,13 @@ pub(crate) struct RunState {
     pub stop: i64,
     /// Id of the checkpoint that the run started from; its rows exist already.
     pub loaded: Option<Arc<str>>,
+    /// The checkpoint before the head, for those who watch.
+    pub before_head: Option<Arc<str>>,
+    /// What graphs inside this step's nodes are told: go on where they stood, or begin. `None` once
+    /// the run has made a step.
+    pub resuming: Option<bool>,
+    /// What the run would give back if it ended here; `None` before anything was shown.
+    pub output: Option<Value>,
     /// Parent of the next put.
     pub head: Option<Arc<str>>,
     /// Channel versions at the previous put.
@@ -45,24 +62,69 @@ pub(crate) struct RunState {
     pub puts: Puts,
     /// Nodes that run as their own task.
     pub running: IndexMap<Arc<str>, RunningNode>,
+    /// What resolves when nodes that were cancelled, and runs inside them, are gone.
+    pub leaving: Vec<oneshot::Receiver<()>>,
     /// Own-task nodes that ended and were not yet looked at by the loop.
     pub ended: Vec<(Arc<str>, Result<(), NodeError>)>,
     /// The answer among the pending writes that is addressed to nobody in particular, until a task
     /// of this step takes it.
-    pub answer: Arc<Mutex<Option<Value>>>,
+    pub answer: Answer,
     /// The pending writes were looked through for a used answer since this step was planned.
     pub is_answer_settled: bool,
     /// The run started from an explicitly named checkpoint and has made no step yet.
     pub is_replaying: bool,
+    /// The run was dropped and its nodes are being cancelled; their end is recorded with the exit
+    /// duties.
+    pub is_leaving: bool,
     /// Exit duties were begun, or never will be: nothing that ends later is recorded.
     pub is_over: bool,
 }
 
+/// A place for an answer that is addressed to nobody: who takes it first has it.
+pub(crate) type Answer = Arc<Mutex<Option<Value>>>;
+
+/// A run inside a node of another run.
+pub(crate) struct Inside {
+    /// Ancestor namespaces, with the checkpoints that the nodes around started from.
+    pub parents: BTreeMap<String, String>,
+    /// The answer that the node around may take.
+    pub answer: Answer,
+    /// Must the run go on where it stood?
+    pub resuming: Option<bool>,
+}
+
+/// What a run and those inside it have in common.
+#[derive(Default)]
+pub(crate) struct Family {
+    /// Answers by interrupt id, of the command that the root was started with.
+    pub answers: Mutex<BTreeMap<String, Value>>,
+    /// How the root was dropped, once it was.
+    pub style: OnceLock<CancelStyle>,
+    /// Set when the root goes back in time: graphs inside look for what they were before it.
+    pub replay: OnceLock<Replay>,
+}
+
+/// Going back to a checkpoint. The first visit of each graph inside starts from what it was then.
+pub(crate) struct Replay {
+    pub before: Arc<str>,
+    pub visited: Mutex<BTreeSet<String>>,
+}
+
+impl Replay {
+    pub fn is_first_visit(&self, namespace: &str) -> bool {
+        self.visited.lock().unwrap().insert(namespace.to_owned())
+    }
+}
+
 impl RunState {
-    /// A step begins: an answer that is addressed to nobody is there for its tasks to take.
-    pub fn offer_answer(&mut self) {
+    /// A step begins: an answer that is addressed to nobody is there for its tasks to take. A run
+    /// inside another one has none of its own, and its tasks may take the other's.
+    pub fn offer_answer(&mut self, around: Option<&Answer>) {
         let answer = self.pending.iter().find(|write| is_unaddressed_answer(write));
-        self.answer = Arc::new(Mutex::new(answer.map(|write| (*write.value).clone())));
+        self.answer = match (answer, around) {
+            (None, Some(around)) => around.clone(),
+            (answer, _) => Arc::new(Mutex::new(answer.map(|write| (*write.value).clone()))),
+        };
         self.is_answer_settled = false;
     }
 
@@ -91,6 +153,19 @@ impl RunCore {
         if observer.enabled() {
             observer.observe(Event { labels: self.labels.clone(), what: what() });
         }
+    }
+
+    /// The keys that streams show: all of them, or of a graph inside another what it gives back.
+    pub fn shown_keys(&self) -> &IndexSet<Arc<str>> {
+        match self.inside.is_some() || self.config.only_output {
+            true => &self.graph.output_keys,
+            false => &self.graph.state_keys,
+        }
+    }
+
+    pub fn place<'a>(&'a self, state: &RunState) -> Place<'a> {
+        let progress = Progress { step: state.step, stop: state.stop };
+        Place { graph: &self.graph, namespace: &self.key.namespace, progress }
     }
 
     /// The actor id of a task of this run.

@@ -10,18 +10,28 @@ pub enum RunError {
     EmptyCommand,
     #[error("{waiting} interrupts wait on thread {thread:?}; name the one that is answered")]
     AmbiguousResume { thread: String, waiting: usize },
+    #[error("thread {thread:?} asks nothing that could be answered")]
+    NothingAsked { thread: String },
+    #[error("no interrupt {id} waits on thread {thread:?}; what waits: {waiting}")]
+    UnknownInterrupt { thread: String, id: String, waiting: String },
+    #[error("the command: {problem}")]
+    BadCommand { problem: String },
+    #[error("there is no parent graph to command")]
+    NoParent,
+    #[error("the update: {problem}")]
+    BadUpdate { problem: String },
     #[error("the recursion limit of {limit} steps is reached without an end")]
     Recursion { limit: u64 },
     #[error("node {node:?}: {error}")]
     Node { node: String, error: NodeError },
     #[error("channel {channel:?} (written by {}): {problem}", nodes.join(", "))]
     InvalidUpdate { channel: String, nodes: Vec<String>, problem: String },
-    #[error("node {node:?} goes to {target:?}, which its branch does not name")]
-    UnknownTarget { node: String, target: String },
     #[error(transparent)]
     Saver(#[from] SaverError),
     #[error("thread {thread:?} has no checkpoint {checkpoint}")]
     UnknownCheckpoint { thread: String, checkpoint: String },
+    #[error("namespace {namespace:?}: node {node:?} has no graph inside")]
+    UnknownNamespace { namespace: String, node: String },
     #[error("the graph keeps no checkpoints: compile it with a saver")]
     NoSaver,
 }
@@ -31,13 +41,21 @@ impl RunError {
     pub fn class(&self) -> &str {
         match self {
             RunError::EmptyInput { .. } | RunError::EmptyCommand => "EmptyInputError",
-            RunError::AmbiguousResume { .. } => "RuntimeError",
+            RunError::AmbiguousResume { .. }
+            | RunError::NothingAsked { .. }
+            | RunError::UnknownInterrupt { .. } => "RuntimeError",
             RunError::Recursion { .. } => "GraphRecursionError",
             RunError::Node { error: NodeError::Failed { kind, .. }, .. } => kind,
+            RunError::Node { error: NodeError::Command(_), .. } => "ParentCommand",
             RunError::Node { .. } => "GraphInterrupt",
-            RunError::InvalidUpdate { .. } | RunError::UnknownTarget { .. } => "InvalidUpdateError",
+            RunError::InvalidUpdate { .. }
+            | RunError::BadCommand { .. }
+            | RunError::BadUpdate { .. }
+            | RunError::NoParent => "InvalidUpdateError",
             RunError::Saver(_) => "CheckpointerError",
-            RunError::UnknownCheckpoint { .. } | RunError::NoSaver => "ValueError",
+            RunError::UnknownCheckpoint { .. }
+            | RunError::UnknownNamespace { .. }
+            | RunError::NoSaver => "ValueError",
         }
     }
 }

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use futures::channel::mpsc;
+use futures::channel::{mpsc, oneshot};
 
 use super::commit::TaskEnd;
-use super::core::RunCore;
+use super::core::{RunCore, RunState};
 use crate::checkpoint::PendingWrite;
 use crate::doors::{Doors, RawHandle, What};
 use crate::graph::NodeScope;
@@ -23,22 +23,31 @@ pub(crate) struct RunningNode {
     pub aborter: Arc<dyn RawHandle>,
     /// There once the node has been entered.
     pub scope: Option<Arc<NodeScope>>,
+    /// Resolves when everything of the task is gone.
+    pub gone: oneshot::Receiver<()>,
 }
 
 /// Finishes dropped runs. Ends when the last graph that uses it is gone.
-pub(crate) struct Finalizer(mpsc::UnboundedSender<Arc<RunCore>>);
+pub(crate) struct Finalizer(mpsc::UnboundedSender<Dropped>);
+
+struct Dropped {
+    run: Arc<RunCore>,
+    /// Held until the duties are done.
+    done: Option<oneshot::Sender<()>>,
+}
 
 impl Finalizer {
     pub fn start(doors: &Doors) -> Finalizer {
-        let (sender, mut dropped) = mpsc::unbounded::<Arc<RunCore>>();
+        let (sender, mut dropped) = mpsc::unbounded::<Dropped>();
         let executor = doors.executor.clone();
         drop(doors.executor.spawn("finalizer", async move {
-            while let Some(run) = dropped.next().await {
+            while let Some(Dropped { run, done }) = dropped.next().await {
                 // One slow database must not hold up the next run's duties.
                 let actor = run.actor("exit");
                 drop(executor.spawn(&actor, async move {
                     run.begin_exit();
                     let _ = run.settle().await;
+                    drop(done);
                 }));
             }
         }));
@@ -50,12 +59,18 @@ impl RunCore {
     /// The exit duties, up to where they wait: at exit durability the one put and the pending
     /// writes, then the cancelling of nodes that still run. Does nothing the second time.
     pub fn begin_exit(self: &Arc<Self>) {
+        self.leave(true);
+    }
+
+    /// As [`RunCore::begin_exit`]. At exit durability a run inside another one that has finished
+    /// stores nothing: the run around it has what it gave back.
+    pub fn leave(self: &Arc<Self>, stores: bool) {
         let mut state = self.state.lock().unwrap();
         let state = &mut *state;
         if state.is_over {
             return;
         }
-        if self.config.durability == Durability::Exit {
+        if self.config.durability == Durability::Exit && stores {
             state.drop_used_answer();
             self.checkpoint_exit(state);
             for (task, writes) in by_task(&state.pending) {
@@ -65,6 +80,7 @@ impl RunCore {
         // The flush comes first, so at exit durability no cancellation is recorded.
         for (id, running) in std::mem::take(&mut state.running) {
             running.aborter.abort();
+            state.leaving.push(running.gone);
             let resumes = running.scope.map_or_else(Vec::new, |scope| scope.resume_records());
             self.commit(state, &id, TaskEnd::Cancelled { resumes });
         }
@@ -73,7 +89,6 @@ impl RunCore {
 
     /// The run was dropped by its owner before its end.
     pub fn abandon(self: &Arc<Self>, style: CancelStyle) {
-        let options = self.graph.options;
         let outcome = match style {
             CancelStyle::Close => "dropped: close",
             CancelStyle::Task => "dropped: task",
@@ -81,6 +96,25 @@ impl RunCore {
         };
         self.observe(|| What::RunEnded { outcome });
         let mut state = self.state.lock().unwrap();
+        self.let_go(&mut state, style, None);
+    }
+
+    /// As [`RunCore::abandon`], for a run inside another one. What is given back resolves when the
+    /// exit duties are done.
+    pub fn abandon_inside(self: &Arc<Self>, style: CancelStyle) -> Option<oneshot::Receiver<()>> {
+        let (done, gone) = oneshot::channel();
+        let mut state = self.state.lock().unwrap();
+        self.let_go(&mut state, style, Some(done));
+        Some(gone)
+    }
+
+    fn let_go(
+        self: &Arc<Self>,
+        state: &mut RunState,
+        style: CancelStyle,
+        done: Option<oneshot::Sender<()>>,
+    ) {
+        let options = self.graph.options;
         if state.is_over {
             return;
         }
@@ -102,10 +136,10 @@ impl RunCore {
         }
         // Here and not later: a node that has not started yet must not start any more. Its end is
         // recorded with the exit duties.
+        state.is_leaving = true;
         state.running.values().for_each(|running| running.aborter.abort());
-        drop(state);
         // A process that is going down has no finalizer any more, and nothing is left to save.
-        let _ = self.graph.finalizer.0.unbounded_send(self.clone());
+        let _ = self.graph.finalizer.0.unbounded_send(Dropped { run: self.clone(), done });
     }
 }
 

@@ -62,11 +62,12 @@ impl Puts {
 impl RunCore {
     /// Makes the step's checkpoint and, unless the durability is exit, submits its put.
     pub fn checkpoint_step(self: &Arc<Self>, state: &mut RunState, source: Source) {
-        let store = self.graph.saver.is_some() && self.config.durability != Durability::Exit;
+        let store = self.saver.is_some() && self.config.durability != Durability::Exit;
         state.metadata.source = source;
         state.metadata.step = state.step;
         state.metadata.extra = self.config.metadata();
-        state.metadata.parents.clear();
+        state.metadata.parents =
+            self.inside.as_ref().map_or_else(Default::default, |inside| inside.parents.clone());
         state.checkpoint = self.snapshot(state, store, None);
         if store {
             self.submit_put(state);
@@ -76,14 +77,14 @@ impl RunCore {
 
     /// The one put of exit durability: the last in-memory checkpoint, under its own id.
     pub fn checkpoint_exit(self: &Arc<Self>, state: &mut RunState) {
-        if self.graph.saver.is_none() || state.loaded.as_ref() == Some(&state.checkpoint.id) {
+        if self.saver.is_none() || state.loaded.as_ref() == Some(&state.checkpoint.id) {
             return;
         }
         state.checkpoint = self.snapshot(state, true, Some(state.checkpoint.id.clone()));
         self.submit_put(state);
     }
 
-    fn snapshot(&self, state: &RunState, values: bool, id: Option<Arc<str>>) -> Checkpoint {
+    pub(super) fn snapshot(&self, state: &RunState, values: bool, id: Option<Arc<str>>) -> Checkpoint {
         let doors = self.doors();
         let old = &state.checkpoint;
         let channel_values = match values {
@@ -106,11 +107,12 @@ impl RunCore {
     }
 
     fn submit_put(self: &Arc<Self>, state: &mut RunState) {
-        let Some(saver) = self.graph.saver.clone() else { return };
+        let Some(saver) = self.saver.clone() else { return };
         state.puts.prune();
         let checkpoint = state.checkpoint.clone();
         let metadata = state.metadata.clone();
         let parent = state.head.replace(checkpoint.id.clone());
+        state.before_head = parent.clone();
         let new_versions = checkpoint
             .channel_versions
             .iter()
@@ -159,10 +161,10 @@ impl RunCore {
         task: &Arc<str>,
         writes: Vec<(Arc<str>, SharedValue)>,
     ) {
-        let Some(saver) = self.graph.saver.clone() else { return };
+        let Some(saver) = self.saver.clone() else { return };
         state.puts.prune();
         let checkpoint = state.checkpoint.id.clone();
-        let path = state.tasks.get(task).map_or_else(|| "".into(), |task| task.path.clone());
+        let path = state.tasks.get(task).map_or_else(String::new, |task| task.origin.path());
         let core = self.clone();
         let task = task.clone();
         let job = async move {
@@ -198,6 +200,8 @@ impl RunCore {
     /// Waits for everything that was submitted, and tells the first failure.
     pub async fn settle(&self) -> Result<(), SaverError> {
         loop {
+            let leaving = std::mem::take(&mut self.state.lock().unwrap().leaving);
+            futures::future::join_all(leaving).await;
             let waiting = {
                 let mut state = self.state.lock().unwrap();
                 state.puts.prune();

@@ -5,18 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use indexmap::IndexMap;
 
+use super::RunError;
 use super::apply::{Contribution, apply, from_input};
 use super::command::command_value;
 use super::config::{Input, RunConfig};
-use super::core::{RunCore, RunState};
+use super::core::{Inside, Replay, RunCore, RunState};
 use super::plan::plan;
-use super::{Command, RunError};
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
 };
 use crate::doors::{Labels, What};
-use crate::graph::GraphInner;
+use crate::graph::{Command, Destination, GraphInner, Resume};
+use crate::profile::UnaskedAnswers;
 use crate::stream::Outlet;
 use crate::value::Value;
 
@@ -30,7 +31,8 @@ impl RunCore {
         input: Input,
     ) -> Result<Arc<RunCore>, RunError> {
         let key = ThreadKey::root(config.thread.clone());
-        let saved = match &graph.saver {
+        let saver = graph.saver.clone();
+        let saved = match &saver {
             None => None,
             Some(saver) => saver.get_tuple(&key, config.checkpoint.as_deref()).await?,
         };
@@ -40,8 +42,12 @@ impl RunCore {
                 checkpoint: checkpoint.to_string(),
             });
         }
-        let state = Mutex::new(open_state(&graph, &config, saved));
-        let core = Arc::new(RunCore { graph, config, key, labels, outlet, state });
+        let is_replaying = config.checkpoint.is_some();
+        let state = Mutex::new(RunCore::opened(&graph, &config, saved, is_replaying));
+        let family = Arc::default();
+        let core =
+            RunCore { graph, config, key, saver, inside: None, family, labels, outlet, state };
+        let core = Arc::new(core);
         {
             let mut state = core.state.lock().unwrap();
             if let Some(loaded) = state.loaded.clone() {
@@ -53,16 +59,16 @@ impl RunCore {
         Ok(core)
     }
 
-    fn enter(self: &Arc<Self>, state: &mut RunState, input: Input) -> Result<(), RunError> {
-        let has_state = !state.checkpoint.channel_versions.is_empty();
-        let same_run = self
-            .config
-            .configurable
-            .get("run_id")
-            .is_some_and(|run_id| state.metadata.extra.get("run_id") == Some(run_id));
-        let goes_on = has_state && (!matches!(input, Input::New(_)) || same_run);
-        let is_answer = matches!(&input, Input::Command(Command { resume: Some(_) }));
-        let is_time_travel = state.is_replaying && !is_answer;
+    /// Goes on with what the checkpoint left, or applies the input.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        state: &mut RunState,
+        input: Input,
+    ) -> Result<(), RunError> {
+        let goes_on = self.goes_on(state, &input);
+        let told = self.inside.as_ref().and_then(|inside| inside.resuming);
+        let is_answer = matches!(&input, Input::Command(Command { resume: Some(_), .. }));
+        let is_time_travel = state.is_replaying && !is_answer && told != Some(true);
         if is_time_travel {
             // Going back asks again: earlier answers do not count.
             state.pending.retain(|write| &*write.channel != reserved::RESUME);
@@ -70,52 +76,81 @@ impl RunCore {
         if let Input::Command(command) = &input {
             self.take_command(state, command)?;
         }
+        self.apply_taskless(state)?;
         if goes_on {
-            let known: Vec<_> = state
-                .channels
-                .keys()
-                .filter_map(|name| state.checkpoint.channel_versions.get_key_value(name))
-                .map(|(name, version)| (name.clone(), version.clone()))
-                .collect();
-            state
-                .checkpoint
-                .versions_seen
-                .entry(reserved::INTERRUPT.into())
-                .or_default()
-                .extend(known);
-            let branched = matches!(state.metadata.source, Source::Update | Source::Fork);
-            if is_time_travel && !branched {
-                state.pending.retain(|write| &*write.channel != reserved::INTERRUPT);
-                // The fork is a state of its own in which nothing has just changed, but the run
-                // goes on from what had changed in the checkpoint that it forks.
-                let updated = state.updated.take();
-                self.checkpoint_step(state, Source::Fork);
-                state.updated = updated;
-            }
-            self.show_values(state);
-            return Ok(());
+            self.go_on(state, is_time_travel);
+        } else {
+            let input = match input {
+                Input::New(input) => input,
+                Input::Command(command) => command_value(&command).map_err(|error| {
+                    let (channel, problem) = (reserved::START.to_owned(), error.to_string());
+                    RunError::Saver(SaverError::Unstorable { channel, problem })
+                })?,
+                Input::Resume => {
+                    return Err(RunError::EmptyInput { thread: self.config.thread.to_string() });
+                }
+            };
+            self.take_input(state, input)?;
         }
-        let input = match input {
-            Input::New(input) => input,
-            Input::Command(command) => command_value(&command).map_err(|error| {
-                let (channel, problem) = (reserved::START.to_owned(), error.to_string());
-                RunError::Saver(SaverError::Unstorable { channel, problem })
-            })?,
-            Input::Resume => {
-                return Err(RunError::EmptyInput { thread: self.config.thread.to_string() });
-            }
+        // Graphs inside are told what the root does, until it has made a step.
+        state.resuming = if self.inside.is_some() { told } else { Some(goes_on) };
+        if is_time_travel && self.inside.is_none() {
+            let before = match state.metadata.source {
+                Source::Update | Source::Fork => state.before_head.clone(),
+                Source::Input | Source::Loop => None,
+            };
+            let before = before.unwrap_or_else(|| state.checkpoint.id.clone());
+            let _ = self.family.replay.set(Replay { before, visited: Mutex::default() });
+        }
+        Ok(())
+    }
+
+    fn goes_on(&self, state: &RunState, input: &Input) -> bool {
+        if state.checkpoint.channel_versions.is_empty() {
+            return false;
+        }
+        if let Some(Inside { resuming: Some(told), .. }) = self.inside {
+            return told;
+        }
+        let is_same_run = || {
+            self.inside.is_none()
+                && self
+                    .config
+                    .configurable
+                    .get("run_id")
+                    .is_some_and(|run_id| state.metadata.extra.get("run_id") == Some(run_id))
         };
-        self.take_input(state, input)
+        !matches!(input, Input::New(_)) || is_same_run()
+    }
+
+    fn go_on(self: &Arc<Self>, state: &mut RunState, is_time_travel: bool) {
+        let known: Vec<_> = state
+            .channels
+            .keys()
+            .filter_map(|name| state.checkpoint.channel_versions.get_key_value(name))
+            .map(|(name, version)| (name.clone(), version.clone()))
+            .collect();
+        let seen = state.checkpoint.versions_seen.entry(reserved::INTERRUPT.into()).or_default();
+        seen.extend(known);
+        let is_branch = matches!(state.metadata.source, Source::Update | Source::Fork);
+        if is_time_travel && !is_branch {
+            state.pending.retain(|write| &*write.channel != reserved::INTERRUPT);
+            // The fork is a state of its own in which nothing has just changed, but the run
+            // goes on from what had changed in the checkpoint that it forks.
+            let updated = state.updated.take();
+            self.checkpoint_step(state, Source::Fork);
+            state.updated = updated;
+        }
+        self.show_values(state);
     }
 
     /// A new turn discards what was unfinished: its triggers count as seen, and its pending writes
     /// are not used.
     fn take_input(self: &Arc<Self>, state: &mut RunState, input: Value) -> Result<(), RunError> {
         let discarded = plan(
-            &self.graph,
+            self.place(state),
             &state.checkpoint,
             &state.channels,
-            state.step,
             state.updated.as_ref(),
         );
         for task in discarded.values().filter(|task| !task.is_hidden()) {
@@ -123,16 +158,8 @@ impl RunCore {
             self.observe(|| What::TaskDiscarded { node, task });
         }
         let writes = vec![(Arc::from(reserved::START), Arc::new(input))];
-        let tasks = discarded
-            .values()
-            .map(|task| Contribution {
-                node: &task.node,
-                path: &task.path,
-                triggers: &task.triggers,
-                writes: &[],
-            })
-            .chain([from_input(&writes)])
-            .collect();
+        let tasks = discarded.values().map(|task| Contribution { writes: &[], ..task.into() });
+        let tasks = tasks.chain([from_input(&writes)]).collect();
         let RunState { checkpoint, channels, .. } = state;
         let updated = apply(&self.graph, checkpoint, channels, tasks, self.doors())?;
         state.updated = Some(updated);
@@ -140,28 +167,85 @@ impl RunCore {
         Ok(())
     }
 
+    /// Makes pending writes of no task from what a command says.
     fn take_command(
         self: &Arc<Self>,
         state: &mut RunState,
         command: &Command,
     ) -> Result<(), RunError> {
-        let Some(answer) = &command.resume else { return Err(RunError::EmptyCommand) };
-        if self.graph.saver.is_none() {
-            return Err(RunError::NoSaver);
+        if command.graph == Destination::Parent {
+            return Err(RunError::NoParent);
         }
+        if let Some(problem) = &command.update.problem {
+            return Err(RunError::BadCommand { problem: problem.to_string() });
+        }
+        let mut writes = self
+            .directions(command.goto.clone(), Value::from(reserved::START))
+            .map_err(|error| RunError::BadCommand { problem: error.to_string() })?;
+        match &command.resume {
+            None => {}
+            Some(_) if self.saver.is_none() => return Err(RunError::NoSaver),
+            Some(Resume::ById(answers)) => {
+                self.check_asked(state, answers.keys().map(String::as_str))?;
+                self.family.answers.lock().unwrap().clone_from(answers);
+            }
+            Some(Resume::Value(answer)) => {
+                let waiting = waiting_interrupts(state);
+                if waiting.len() > 1 {
+                    let thread = self.config.thread.to_string();
+                    return Err(RunError::AmbiguousResume { thread, waiting: waiting.len() });
+                }
+                if waiting.is_empty() {
+                    self.check_asked(state, [])?;
+                }
+                writes.push((reserved::RESUME.into(), Arc::new(answer.clone())));
+            }
+        }
+        writes.extend(command.update.writes.iter().cloned());
+        if writes.is_empty() && command.resume.is_none() {
+            return Err(RunError::EmptyCommand);
+        }
+        if !writes.is_empty() {
+            self.put_writes(state, &reserved::NULL_TASK.into(), writes);
+        }
+        Ok(())
+    }
+
+    /// Under the option that does not take answers which nobody asked for: is each of these ids
+    /// waited for, and anything at all?
+    fn check_asked<'i>(
+        &self,
+        state: &RunState,
+        ids: impl IntoIterator<Item = &'i str>,
+    ) -> Result<(), RunError> {
+        if self.graph.options.unasked_answers == UnaskedAnswers::Taken {
+            return Ok(());
+        }
+        let thread = self.config.thread.to_string();
         let waiting = waiting_interrupts(state);
-        if waiting > 1 {
-            let thread = self.config.thread.to_string();
-            return Err(RunError::AmbiguousResume { thread, waiting });
+        if waiting.is_empty() {
+            return Err(RunError::NothingAsked { thread });
         }
-        let null: Arc<str> = reserved::NULL_TASK.into();
-        self.put_writes(state, &null, vec![(reserved::RESUME.into(), Arc::new(answer.clone()))]);
+        match ids.into_iter().find(|id| !waiting.contains(*id)) {
+            None => Ok(()),
+            Some(id) => {
+                let waiting = waiting.into_iter().collect::<Vec<_>>().join(", ");
+                Err(RunError::UnknownInterrupt { thread, id: id.to_owned(), waiting })
+            }
+        }
+    }
+
+    /// Applies the pending writes of no task, of this command and of earlier ones.
+    fn apply_taskless(&self, state: &mut RunState) -> Result<(), RunError> {
         let writes: Vec<_> = state
             .pending
             .iter()
-            .filter(|write| write.task == null)
+            .filter(|write| &*write.task == reserved::NULL_TASK)
             .map(|write| (write.channel.clone(), write.value.clone()))
             .collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
         let RunState { checkpoint, channels, .. } = state;
         let updated =
             apply(&self.graph, checkpoint, channels, vec![from_input(&writes)], self.doors())?;
@@ -170,57 +254,68 @@ impl RunCore {
         }
         Ok(())
     }
+
+    /// A run's state as a checkpoint left it, or of a thread that is not there yet.
+    pub(super) fn opened(
+        graph: &GraphInner,
+        config: &RunConfig,
+        saved: Option<CheckpointTuple>,
+        is_replaying: bool,
+    ) -> RunState {
+        let loaded = saved.as_ref().map(|tuple| tuple.checkpoint.id.clone());
+        let before_head = saved.as_ref().and_then(|tuple| tuple.parent.clone());
+        let (checkpoint, metadata, pending) = match saved {
+            Some(tuple) => (tuple.checkpoint, tuple.metadata, tuple.writes),
+            None => (empty_checkpoint(graph), empty_metadata(), vec![]),
+        };
+        let step = metadata.step + 1;
+        RunState {
+            channels: graph.open_channels(&checkpoint),
+            stored_versions: checkpoint.channel_versions.clone(),
+            // An empty list means the same as none: look at every node.
+            updated: checkpoint
+                .updated_channels
+                .as_ref()
+                .filter(|names| !names.is_empty())
+                .map(|names| names.iter().cloned().collect()),
+            checkpoint,
+            metadata,
+            pending,
+            tasks: IndexMap::new(),
+            step,
+            stop: step.saturating_add_unsigned(config.recursion_limit).saturating_add(1),
+            head: loaded.clone(),
+            loaded,
+            before_head,
+            resuming: None,
+            output: None,
+            puts: Default::default(),
+            running: IndexMap::new(),
+            leaving: Vec::new(),
+            ended: Vec::new(),
+            answer: Arc::default(),
+            is_answer_settled: true,
+            is_replaying,
+            is_leaving: false,
+            is_over: false,
+        }
+    }
 }
 
-/// Interrupts that no answer was given to, counted by task.
-fn waiting_interrupts(state: &RunState) -> usize {
+/// Ids of the interrupts that no answer was given to.
+fn waiting_interrupts(state: &RunState) -> BTreeSet<String> {
     let of = |channel: &str| -> BTreeSet<&Arc<str>> {
         let writes = state.pending.iter().filter(|write| &*write.channel == channel);
         writes.map(|write| &write.task).collect()
     };
     let answered = of(reserved::RESUME);
-    let asked = state
-        .pending
-        .iter()
-        .filter(|write| &*write.channel == reserved::INTERRUPT && !answered.contains(&write.task))
+    let asked = state.pending.iter().filter(|write| {
+        &*write.channel == reserved::INTERRUPT && !answered.contains(&write.task)
+    });
+    asked
         .filter_map(|write| codec::read_interrupt(write.value.as_array()?.first()?))
         .map(|(_, id)| id)
-        .collect::<BTreeSet<_>>();
-    asked.len()
-}
-
-fn open_state(graph: &GraphInner, config: &RunConfig, saved: Option<CheckpointTuple>) -> RunState {
-    let loaded = saved.as_ref().map(|tuple| tuple.checkpoint.id.clone());
-    let (checkpoint, metadata, pending) = match saved {
-        Some(tuple) => (tuple.checkpoint, tuple.metadata, tuple.writes),
-        None => (empty_checkpoint(graph), empty_metadata(), vec![]),
-    };
-    let step = metadata.step + 1;
-    RunState {
-        channels: graph.open_channels(&checkpoint),
-        stored_versions: checkpoint.channel_versions.clone(),
-        // An empty list means the same as none: look at every node.
-        updated: checkpoint
-            .updated_channels
-            .as_ref()
-            .filter(|names| !names.is_empty())
-            .map(|names| names.iter().cloned().collect()),
-        checkpoint,
-        metadata,
-        pending,
-        tasks: IndexMap::new(),
-        step,
-        stop: step.saturating_add_unsigned(config.recursion_limit).saturating_add(1),
-        head: loaded.clone(),
-        loaded,
-        puts: Default::default(),
-        running: IndexMap::new(),
-        ended: Vec::new(),
-        answer: Arc::default(),
-        is_answer_settled: true,
-        is_replaying: config.checkpoint.is_some(),
-        is_over: false,
-    }
+        .collect()
 }
 
 fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {

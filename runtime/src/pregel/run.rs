@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::apply::{Contribution, apply};
 use super::core::{RunCore, RunState};
-use super::plan::{plan, restore_finished};
+use super::plan::{pauses, plan, restore_finished};
 use super::{Input, RunConfig, RunError};
 use crate::checkpoint::Source;
 use crate::doors::{Labels, What};
@@ -18,6 +18,10 @@ use crate::value::Value;
 pub(crate) enum End {
     Finished,
     OutOfSteps,
+    /// At a static interrupt.
+    Paused,
+    /// At questions of nodes.
+    Asked,
 }
 
 impl CompiledGraph {
@@ -41,6 +45,7 @@ impl CompiledGraph {
     pub async fn invoke(&self, input: Input, mut config: RunConfig) -> Result<Value, RunError> {
         use futures::StreamExt;
         config.modes = vec![crate::stream::StreamMode::Values];
+        config.only_output = true;
         let mut stream = self.stream(input, config);
         let mut last = Value::Nil;
         while let Some(chunk) = stream.next().await {
@@ -56,53 +61,56 @@ impl RunCore {
         let result = self.steps().await;
         self.begin_exit();
         let settled = self.settle().await;
-        let end = match result {
-            Ok(end) => end,
-            // A pause that could not be stored is no pause: it could never be answered.
-            Err(RunError::Node { error: NodeError::Interrupted(_), .. }) if settled.is_ok() => {
-                self.show_paused()?;
-                self.observe(|| What::RunEnded { outcome: "interrupted" });
-                self.outlet.yield_queued().await;
-                return Ok(());
+        let outcome = match result {
+            Ok(end) => Ok(end),
+            Err(RunError::Node { error: NodeError::Interrupted(asked), .. }) => {
+                Ok(if asked.is_empty() { End::Paused } else { End::Asked })
             }
-            Err(RunError::Node { error: NodeError::Interrupted(_), .. }) => End::Finished,
-            Err(error) => {
-                self.observe(|| What::RunEnded { outcome: "failed" });
-                return Err(error);
-            }
+            Err(error) => Err(error),
         };
-        if let Err(error) = settled {
-            self.observe(|| What::RunEnded { outcome: "failed" });
-            return Err(error.into());
+        // A pause that could not be stored is no pause: it could never be answered.
+        let outcome = match (outcome, settled) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Err(error)) => Err(error.into()),
+            (Ok(end), Ok(())) => Ok(end),
+        };
+        if let Ok(End::Paused | End::Asked) = outcome {
+            self.show_paused()?;
         }
-        match end {
-            End::Finished => {
-                self.observe(|| What::RunEnded { outcome: "finished" });
-                self.outlet.yield_queued().await;
-                Ok(())
-            }
-            End::OutOfSteps => {
-                self.observe(|| What::RunEnded { outcome: "failed" });
-                self.outlet.yield_queued().await;
-                Err(RunError::Recursion { limit: self.config.recursion_limit })
-            }
+        if let Ok(End::Paused) = outcome {
+            self.show_static_pause();
+        }
+        let name = match outcome {
+            Ok(End::Finished) => "finished",
+            Ok(End::Paused | End::Asked) => "interrupted",
+            Ok(End::OutOfSteps) | Err(_) => "failed",
+        };
+        self.observe(|| What::RunEnded { outcome: name });
+        if outcome.is_ok() {
+            self.outlet.yield_queued().await;
+        }
+        match outcome? {
+            End::Finished | End::Paused | End::Asked => Ok(()),
+            End::OutOfSteps => Err(RunError::Recursion { limit: self.config.recursion_limit }),
         }
     }
 
-    async fn steps(self: &Arc<Self>) -> Result<End, RunError> {
+    pub(super) async fn steps(self: &Arc<Self>) -> Result<End, RunError> {
         loop {
             if let Some(end) = self.tick() {
                 return Ok(end);
             }
             self.execute().await?;
-            self.finish_step()?;
+            if let Some(end) = self.finish_step()? {
+                return Ok(end);
+            }
             if self.config.durability == Durability::Sync {
                 self.await_put().await?;
             }
         }
     }
 
-    /// Plans the next super-step, or says that there is none. The limit is checked first, so a run
+    /// Plans the next super-step, or says why there is none. The limit is checked first, so a run
     /// that needs exactly `limit` steps does its work, stores it, and still fails (FORMAT.md 9.7).
     fn tick(&self) -> Option<End> {
         let mut state = self.state.lock().unwrap();
@@ -110,28 +118,28 @@ impl RunCore {
         if state.step > state.stop {
             return Some(End::OutOfSteps);
         }
-        state.offer_answer();
-        state.tasks = plan(
-            &self.graph,
-            &state.checkpoint,
-            &state.channels,
-            state.step,
-            state.updated.as_ref(),
-        );
+        state.offer_answer(self.inside.as_ref().map(|inside| &inside.answer));
+        let place = self.place(state);
+        state.tasks = plan(place, &state.checkpoint, &state.channels, state.updated.as_ref());
+        self.show_checkpoint(state);
         if state.tasks.is_empty() {
             return Some(End::Finished);
         }
         if !state.is_replaying && !state.pending.is_empty() {
             restore_finished(&mut state.tasks, &state.pending);
-            for (id, task) in state.tasks.iter().filter(|(_, task)| !task.writes.is_empty()) {
-                self.show_writes(state, id, &task.writes, true);
-            }
+        }
+        if pauses(self.interrupts_before(), &state.checkpoint, state.tasks.values()) {
+            return Some(End::Paused);
+        }
+        self.show_tasks(state);
+        for (id, task) in state.tasks.iter().filter(|(_, task)| !task.writes.is_empty()) {
+            self.show_writes(state, id, &task.writes, true);
         }
         None
     }
 
     /// Applies what the step's tasks wrote and makes its checkpoint.
-    fn finish_step(self: &Arc<Self>) -> Result<(), RunError> {
+    fn finish_step(self: &Arc<Self>) -> Result<Option<End>, RunError> {
         let mut state = self.state.lock().unwrap();
         let state = &mut *state;
         let updated = self.apply_tasks(state)?;
@@ -141,23 +149,27 @@ impl RunCore {
         state.pending.clear();
         state.is_replaying = false;
         self.checkpoint_step(state, Source::Loop);
-        Ok(())
+        if pauses(self.interrupts_after(), &state.checkpoint, state.tasks.values()) {
+            return Ok(Some(End::Paused));
+        }
+        state.resuming = None;
+        Ok(None)
+    }
+
+    fn interrupts_before(&self) -> &[Arc<str>] {
+        self.config.interrupt_before.as_deref().unwrap_or(&self.graph.interrupt_before)
+    }
+
+    fn interrupts_after(&self) -> &[Arc<str>] {
+        self.config.interrupt_after.as_deref().unwrap_or(&self.graph.interrupt_after)
     }
 
     /// True when a key of the state changed.
     fn apply_tasks(&self, state: &mut RunState) -> Result<bool, RunError> {
         let RunState { checkpoint, channels, tasks, .. } = state;
-        let contributions = tasks
-            .values()
-            .map(|task| Contribution {
-                node: &task.node,
-                path: &task.path,
-                triggers: &task.triggers,
-                writes: &task.writes,
-            })
-            .collect();
+        let contributions = tasks.values().map(Contribution::from).collect();
         let updated = apply(&self.graph, checkpoint, channels, contributions, self.doors())?;
-        let changed = updated.iter().any(|name| self.graph.is_state_key(name));
+        let changed = updated.iter().any(|name| self.shown_keys().contains(name));
         state.updated = Some(updated);
         Ok(changed)
     }
@@ -167,7 +179,7 @@ impl RunCore {
         let mut state = self.state.lock().unwrap();
         let any_finished = state.tasks.values().any(|task| !task.writes.is_empty());
         if !state.pending.is_empty() && any_finished && self.apply_tasks(&mut state)? {
-            self.show_values(&state);
+            self.show_values(&mut state);
         }
         Ok(())
     }

@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use indexmap::IndexMap;
 
 use super::RunError;
-use super::apply::{Contribution, apply};
-use super::plan::plan;
-use crate::checkpoint::saver::ListFilter;
-use crate::checkpoint::{CheckpointTuple, Metadata, PendingWrite, ThreadKey, codec, reserved};
-use crate::graph::{CompiledGraph, GraphInner, State};
-use crate::value::{self, Value};
+use super::apply::{Contribution, apply, from_input};
+use super::plan::{Place, plan};
+use super::task::{Origin, Task};
+use crate::channels::Progress;
+use crate::checkpoint::saver::{ListFilter, Saver};
+use crate::checkpoint::{
+    CheckpointTuple, Metadata, PendingWrite, ThreadKey, codec, reserved, task_id,
+};
+use crate::graph::{CompiledGraph, GraphInner, Persistence, State};
+use crate::value::{self, Shared, Value};
 
 /// A thread at one checkpoint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StateSnapshot {
     pub values: State,
     /// Nodes that would run next, in task order.
@@ -27,10 +33,11 @@ pub struct StateSnapshot {
 }
 
 /// A task that starts from a checkpoint, and what is stored of it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskSnapshot {
     pub id: Arc<str>,
     pub node: Arc<str>,
+    pub origin: Origin,
     /// The stored repr of the error with which it failed.
     pub error: Option<String>,
     /// Question and interrupt id of each interrupt that it raised.
@@ -38,11 +45,31 @@ pub struct TaskSnapshot {
     /// The state keys that it wrote, when its writes are stored beside the checkpoint: it has
     /// finished. As in LangGraph, the recorded answer to an interrupt counts as a write too.
     pub result: Option<Value>,
+    /// The graph inside its node, if it has one and it was asked for.
+    pub inside: Option<Box<StateSnapshot>>,
 }
 
 impl TaskSnapshot {
     pub fn is_finished(&self) -> bool {
         self.result.is_some()
+    }
+
+    /// As the stream's checkpoints show it.
+    pub(crate) fn to_value(&self) -> Value {
+        let interrupts = self.interrupts.iter().map(|(value, id)| {
+            value::map([("value", value.clone()), ("id", Value::from(id.as_str()))])
+        });
+        let mut entries =
+            vec![("id", Value::from(&*self.id)), ("name", Value::from(&*self.node))];
+        if let Some(error) = &self.error {
+            entries.push(("error", Value::from(error.as_str())));
+        } else {
+            let result = self.result.clone().filter(|result| *result != Value::Map(vec![]));
+            entries.extend(result.map(|result| ("result", result)));
+            entries.push(("interrupts", Value::Array(interrupts.collect())));
+        }
+        entries.push(("state", Value::Nil));
+        value::map(entries)
     }
 }
 
@@ -54,19 +81,26 @@ impl CompiledGraph {
         thread: &str,
         checkpoint: Option<&str>,
     ) -> Result<StateSnapshot, RunError> {
+        self.look(thread, checkpoint, false).await
+    }
+
+    /// As [`CompiledGraph::get_state`], and the graphs inside the nodes that would run next.
+    pub async fn get_state_inside(
+        &self,
+        thread: &str,
+        checkpoint: Option<&str>,
+    ) -> Result<StateSnapshot, RunError> {
+        self.look(thread, checkpoint, true).await
+    }
+
+    async fn look(
+        &self,
+        thread: &str,
+        checkpoint: Option<&str>,
+        inside: bool,
+    ) -> Result<StateSnapshot, RunError> {
         let saver = self.inner.saver.as_ref().ok_or(RunError::NoSaver)?;
-        match saver.get_tuple(&ThreadKey::root(thread), checkpoint).await? {
-            Some(tuple) => self.snapshot(tuple, checkpoint.is_none()),
-            None => Ok(StateSnapshot {
-                values: State::default(),
-                next: vec![],
-                checkpoint: None,
-                parent: None,
-                metadata: None,
-                created_at: None,
-                tasks: vec![],
-            }),
-        }
+        look(&self.inner, saver, ThreadKey::root(thread), checkpoint, inside).await
     }
 
     /// All checkpoints of a thread, newest first, as they are.
@@ -77,93 +111,176 @@ impl CompiledGraph {
     ) -> Result<Vec<StateSnapshot>, RunError> {
         let saver = self.inner.saver.as_ref().ok_or(RunError::NoSaver)?;
         let tuples = saver.list(thread, Some(""), filter).await?;
-        tuples.into_iter().map(|tuple| self.snapshot(tuple, false)).collect()
-    }
-
-    fn snapshot(
-        &self,
-        tuple: CheckpointTuple,
-        apply_pending: bool,
-    ) -> Result<StateSnapshot, RunError> {
-        let graph = &self.inner;
-        let CheckpointTuple { mut checkpoint, metadata, parent, writes, .. } = tuple;
-        let mut channels = graph.open_channels(&checkpoint);
-        let mut tasks = plan(graph, &checkpoint, &channels, metadata.step + 1, None);
-        let of = |task: &Arc<str>, channel: &str| {
-            let found = writes.iter().find(|w| w.task == *task && &*w.channel == channel);
-            found.map(|write| write.value.clone())
-        };
-        let described: Vec<TaskSnapshot> = tasks
-            .values()
-            .map(|task| TaskSnapshot {
-                id: task.id.clone(),
-                node: task.node.clone(),
-                error: of(&task.id, reserved::ERROR)
-                    .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
-                interrupts: of(&task.id, reserved::INTERRUPT)
-                    .and_then(|value| value.as_array().cloned())
-                    .unwrap_or_default()
-                    .iter()
-                    .filter_map(codec::read_interrupt)
-                    .collect(),
-                result: result_of(graph, &task.id, &writes),
-            })
-            .collect();
-        if apply_pending {
-            for write in &writes {
-                if matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT) {
-                    continue;
-                }
-                if let Some(task) = tasks.get_mut(&write.task) {
-                    task.writes.push((write.channel.clone(), write.value.clone()));
-                }
-            }
-            let finished: Vec<Contribution<'_>> = tasks
-                .values()
-                .filter(|task| !task.writes.is_empty())
-                .map(|task| Contribution {
-                    node: &task.node,
-                    path: &task.path,
-                    triggers: &task.triggers,
-                    writes: &task.writes,
-                })
-                .collect();
-            if !finished.is_empty() {
-                apply(graph, &mut checkpoint, &mut channels, finished, &graph.doors)?;
-            }
-        }
-        let next = tasks.values().filter(|task| task.writes.is_empty());
-        Ok(StateSnapshot {
-            values: graph.read_state(&channels),
-            next: next.map(|task| task.node.clone()).collect(),
-            checkpoint: Some(checkpoint.id),
-            parent,
-            metadata: Some(metadata),
-            created_at: Some(checkpoint.ts),
-            tasks: described,
-        })
+        let snapshots = tuples.into_iter().map(|tuple| snapshot(&self.inner, tuple, false));
+        snapshots.map(|snapshot| snapshot.map(|(snapshot, _)| snapshot)).collect()
     }
 }
 
-/// What a task wrote to the state; `None` when nothing of it is stored but a failure or a question.
-/// Several writes to one key are listed under `$writes`, as LangGraph shows them.
-fn result_of(graph: &GraphInner, task: &Arc<str>, writes: &[PendingWrite]) -> Option<Value> {
-    let mut mine = writes
-        .iter()
-        .filter(|write| {
-            write.task == *task && !matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT)
-        })
-        .peekable();
-    mine.peek()?;
-    let mut keys: IndexMap<&Arc<str>, Vec<Value>> = IndexMap::new();
-    for write in mine.filter(|write| graph.is_state_key(&write.channel)) {
-        keys.entry(&write.channel).or_default().push((*write.value).clone());
+impl CompiledGraph {
+    /// As [`CompiledGraph::get_state_history`], of a graph inside: `namespace` is where it keeps its
+    /// checkpoints, as their rows and the chunks of a stream name it.
+    pub async fn get_state_history_inside(
+        &self,
+        thread: &str,
+        namespace: &str,
+        filter: ListFilter,
+    ) -> Result<Vec<StateSnapshot>, RunError> {
+        let saver = self.inner.saver.as_ref().ok_or(RunError::NoSaver)?;
+        let mut graph = &self.inner;
+        for node in super::nested::without_tasks(namespace).split('|') {
+            graph = graph.subgraph(node).ok_or_else(|| RunError::UnknownNamespace {
+                namespace: namespace.to_owned(),
+                node: node.to_owned(),
+            })?;
+        }
+        let tuples = saver.list(thread, Some(namespace), filter).await?;
+        let snapshots = tuples.into_iter().map(|tuple| snapshot(graph, tuple, false));
+        snapshots.map(|snapshot| snapshot.map(|(snapshot, _)| snapshot)).collect()
     }
-    Some(value::map(keys.into_iter().map(|(key, mut values)| {
+}
+
+fn look<'a>(
+    graph: &'a Arc<GraphInner>,
+    saver: &'a Arc<dyn Saver>,
+    key: ThreadKey,
+    checkpoint: Option<&'a str>,
+    inside: bool,
+) -> BoxFuture<'a, Result<StateSnapshot, RunError>> {
+    async move {
+        let Some(tuple) = saver.get_tuple(&key, checkpoint).await? else {
+            return Ok(StateSnapshot {
+                values: State::default(),
+                next: vec![],
+                checkpoint: None,
+                parent: None,
+                metadata: None,
+                created_at: None,
+                tasks: vec![],
+            });
+        };
+        let (mut snapshot, _) = snapshot(graph, tuple, checkpoint.is_none())?;
+        for task in snapshot.tasks.iter_mut().filter(|_| inside) {
+            let Some(graph) = graph.subgraph(&task.node) else { continue };
+            let namespace = match graph.persistence {
+                Persistence::PerThread => super::nested::without_tasks(&task_id::task_namespace(
+                    &key.namespace,
+                    &task.node,
+                    &task.id,
+                )),
+                Persistence::PerCall | Persistence::Never => {
+                    task_id::task_namespace(&key.namespace, &task.node, &task.id)
+                }
+            };
+            let key = ThreadKey { thread: key.thread.clone(), namespace: namespace.into() };
+            task.inside = Some(Box::new(look(graph, saver, key, None, true).await?));
+        }
+        Ok(snapshot)
+    }
+    .boxed()
+}
+
+/// A checkpoint as people see it, with its tasks.
+pub(super) fn snapshot(
+    graph: &GraphInner,
+    tuple: CheckpointTuple,
+    apply_pending: bool,
+) -> Result<(StateSnapshot, IndexMap<Arc<str>, Task>), RunError> {
+    let CheckpointTuple { key, mut checkpoint, metadata, parent, writes } = tuple;
+    let mut channels = graph.open_channels(&checkpoint);
+    let step = metadata.step + 1;
+    let place =
+        Place { graph, namespace: &key.namespace, progress: Progress { step, stop: step + 2 } };
+    let mut tasks = plan(place, &checkpoint, &channels, None);
+    let described = tasks_with_writes(graph, &tasks, &writes);
+    let taskless: Vec<_> = writes
+        .iter()
+        .filter(|write| &*write.task == reserved::NULL_TASK)
+        .map(|write| (write.channel.clone(), write.value.clone()))
+        .collect();
+    if !taskless.is_empty() {
+        let input = vec![from_input(&taskless)];
+        apply(graph, &mut checkpoint, &mut channels, input, &graph.doors)?;
+    }
+    if apply_pending {
+        for write in &writes {
+            if matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT) {
+                continue;
+            }
+            if let Some(task) = tasks.get_mut(&write.task) {
+                task.writes.push((write.channel.clone(), write.value.clone()));
+            }
+        }
+        let finished: Vec<Contribution<'_>> =
+            tasks.values().filter(|task| !task.writes.is_empty()).map(Contribution::from).collect();
+        if !finished.is_empty() {
+            apply(graph, &mut checkpoint, &mut channels, finished, &graph.doors)?;
+        }
+    }
+    let next = tasks.values().filter(|task| task.writes.is_empty());
+    let snapshot = StateSnapshot {
+        values: graph.read_state(&channels),
+        next: next.map(|task| task.node.clone()).collect(),
+        checkpoint: Some(checkpoint.id),
+        parent,
+        metadata: Some(metadata),
+        created_at: Some(checkpoint.ts),
+        tasks: described,
+    };
+    Ok((snapshot, tasks))
+}
+
+/// Tasks with what is stored of them.
+pub(super) fn tasks_with_writes(
+    graph: &GraphInner,
+    tasks: &IndexMap<Arc<str>, Task>,
+    writes: &[PendingWrite],
+) -> Vec<TaskSnapshot> {
+    let describe = |task: &Task| {
+        let mine = || writes.iter().filter(|write| write.task == task.id);
+        let of = |channel: &'static str| {
+            mine().find(|write| &*write.channel == channel).map(|write| write.value.clone())
+        };
+        let is_signal = |write: &&PendingWrite| {
+            matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT)
+        };
+        let plain: Vec<_> = mine()
+            .filter(|write| !is_signal(write))
+            .map(|write| (&write.channel, &write.value))
+            .collect();
+        TaskSnapshot {
+            id: task.id.clone(),
+            node: task.node.clone(),
+            origin: task.origin.clone(),
+            error: of(reserved::ERROR)
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
+            interrupts: of(reserved::INTERRUPT)
+                .and_then(|value| value.as_array().cloned())
+                .unwrap_or_default()
+                .iter()
+                .filter_map(codec::read_interrupt)
+                .collect(),
+            result: (!plain.is_empty()).then(|| result_of(graph, plain.into_iter())),
+            inside: None,
+        }
+    };
+    tasks.values().map(describe).collect()
+}
+
+/// What writes say about the state. Several writes to one key are listed under `$writes`, as
+/// LangGraph shows them.
+pub(super) fn result_of<'w>(
+    graph: &GraphInner,
+    writes: impl Iterator<Item = (&'w Arc<str>, &'w Shared)>,
+) -> Value {
+    let mut keys: IndexMap<&Arc<str>, Vec<Value>> = IndexMap::new();
+    for (key, value) in writes.filter(|(key, _)| graph.is_state_key(key)) {
+        keys.entry(key).or_default().push((**value).clone());
+    }
+    value::map(keys.into_iter().map(|(key, mut values)| {
         let value = match values.len() {
             1 => values.remove(0),
             _ => value::map([("$writes", Value::Array(values))]),
         };
         (key.to_string(), value)
-    })))
+    }))
 }

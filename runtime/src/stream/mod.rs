@@ -4,6 +4,7 @@ mod outlet;
 mod run_stream;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +22,26 @@ pub enum StreamMode {
     Updates,
     /// What nodes emit while they run.
     Custom,
-    /// Model output that nodes emit piece by piece. Nothing emits any yet, but asking for it has
-    /// the effect that it has in LangGraph: nodes run as tasks of their own.
+    /// Model output that nodes emit piece by piece: pairs of a piece and what is known of its node.
     Messages,
+    /// Each task as it starts, and as it ends.
+    Tasks,
+    /// Each checkpoint as the next step is planned from it.
+    Checkpoints,
+    /// Tasks and checkpoints, each wrapped with its step, time and type.
+    Debug,
 }
 
 impl StreamMode {
-    pub const ALL: [StreamMode; 4] =
-        [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Messages];
+    pub const ALL: [StreamMode; 7] = [
+        StreamMode::Values,
+        StreamMode::Updates,
+        StreamMode::Custom,
+        StreamMode::Messages,
+        StreamMode::Tasks,
+        StreamMode::Checkpoints,
+        StreamMode::Debug,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -36,6 +49,9 @@ impl StreamMode {
             StreamMode::Updates => "updates",
             StreamMode::Custom => "custom",
             StreamMode::Messages => "messages",
+            StreamMode::Tasks => "tasks",
+            StreamMode::Checkpoints => "checkpoints",
+            StreamMode::Debug => "debug",
         }
     }
 }
@@ -50,5 +66,8 @@ impl fmt::Display for StreamMode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
     pub mode: StreamMode,
+    /// Where it comes from: empty for the graph that was run, `<node>:<task id>` and so on for the
+    /// graphs inside it.
+    pub namespace: Arc<[Arc<str>]>,
     pub data: Value,
 }

@@ -3,47 +3,96 @@
 //! A run is a generator: chunks are queued as they come to be, and leave only when the run reaches
 //! a yield point. Which yield point that is decides what a client has seen at the moment it goes
 //! away, so the two steps are kept apart here.
+//!
+//! A graph that runs inside a node has an outlet of its own into the same queue, and no yield
+//! points: what it queues leaves at those of the run around it.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures::task::AtomicWaker;
 
 use super::{Chunk, StreamMode};
+use crate::value::Value;
 
 /// Shared by a run's loop, its nodes and its consumer.
 pub(crate) struct Outlet {
+    queue: Arc<Queue>,
+    /// The namespace of the graph that queues here, part by part.
+    namespace: Arc<[Arc<str>]>,
+    /// A graph inside another is shown only when the stream was asked to.
+    is_shown: bool,
+    /// Wakes the loop of this graph.
+    waiting_loop: Arc<AtomicWaker>,
+}
+
+struct Queue {
     modes: Vec<StreamMode>,
+    shows_subgraphs: bool,
     queued: Mutex<VecDeque<Chunk>>,
     /// Chunks that passed a yield point; the loop stays there until the consumer took them all.
     ready: Mutex<VecDeque<Chunk>>,
-    waiting_loop: AtomicWaker,
+    /// That of the run that the consumer polls.
+    root_loop: Arc<AtomicWaker>,
 }
 
 impl Outlet {
-    pub fn new(modes: Vec<StreamMode>) -> Outlet {
-        Outlet {
+    pub fn new(modes: Vec<StreamMode>, shows_subgraphs: bool) -> Outlet {
+        let root_loop: Arc<AtomicWaker> = Arc::default();
+        let queue = Queue {
             modes,
+            shows_subgraphs,
             queued: Mutex::default(),
             ready: Mutex::default(),
-            waiting_loop: AtomicWaker::new(),
+            root_loop: root_loop.clone(),
+        };
+        Outlet {
+            queue: Arc::new(queue),
+            namespace: Arc::default(),
+            is_shown: true,
+            waiting_loop: root_loop,
+        }
+    }
+
+    /// The outlet of a graph that runs inside.
+    pub fn inside(&self, namespace: &str) -> Outlet {
+        Outlet {
+            queue: self.queue.clone(),
+            namespace: namespace.split('|').map(Arc::from).collect(),
+            is_shown: self.queue.shows_subgraphs,
+            waiting_loop: Arc::default(),
         }
     }
 
     pub fn wants(&self, mode: StreamMode) -> bool {
-        self.modes.contains(&mode)
+        self.is_shown && self.queue.modes.contains(&mode)
     }
 
-    pub fn queue(&self, chunk: Chunk) {
-        if self.wants(chunk.mode) {
-            self.queued.lock().unwrap().push_back(chunk);
-            self.waiting_loop.wake();
+    /// Must chunks be able to leave while nodes run?
+    pub fn is_eager(&self) -> bool {
+        let is_live = |mode| self.queue.modes.contains(&mode);
+        self.is_root()
+            && (self.queue.shows_subgraphs
+                || is_live(StreamMode::Custom)
+                || is_live(StreamMode::Messages))
+    }
+
+    fn is_root(&self) -> bool {
+        self.namespace.is_empty()
+    }
+
+    /// Queues `data`, if this mode is asked for.
+    pub fn queue(&self, mode: StreamMode, data: Value) {
+        if self.wants(mode) {
+            let chunk = Chunk { mode, namespace: self.namespace.clone(), data };
+            self.queue.queued.lock().unwrap().push_back(chunk);
+            self.queue.root_loop.wake();
         }
     }
 
     pub fn has_queued(&self) -> bool {
-        !self.queued.lock().unwrap().is_empty()
+        !self.queue.queued.lock().unwrap().is_empty()
     }
 
     /// Wakes the loop if it waits for its nodes.
@@ -58,18 +107,22 @@ impl Outlet {
 
     /// Takes the next chunk that may leave.
     pub fn take(&self) -> Option<Chunk> {
-        self.ready.lock().unwrap().pop_front()
+        self.queue.ready.lock().unwrap().pop_front()
     }
 
     pub fn has_ready(&self) -> bool {
-        !self.ready.lock().unwrap().is_empty()
+        !self.queue.ready.lock().unwrap().is_empty()
     }
 
     /// A yield point: everything queued may leave, and the loop stays here until it has.
     pub async fn yield_queued(&self) {
-        self.ready.lock().unwrap().append(&mut self.queued.lock().unwrap());
+        if !self.is_root() {
+            return;
+        }
+        let Queue { ready, queued, .. } = &*self.queue;
+        ready.lock().unwrap().append(&mut queued.lock().unwrap());
         // No waker: the consumer polls the loop again when it has taken the last ready chunk.
-        futures::future::poll_fn(|_| match self.ready.lock().unwrap().is_empty() {
+        futures::future::poll_fn(|_| match ready.lock().unwrap().is_empty() {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })

@@ -33,7 +33,7 @@ impl RunStream {
         labels: Labels,
         input: Input,
     ) -> RunStream {
-        let outlet = Arc::new(Outlet::new(config.modes.clone()));
+        let outlet = Arc::new(Outlet::new(config.modes.clone(), config.subgraphs));
         let cancel = config.cancel;
         let (sender, started) = futures::channel::oneshot::channel();
         let run = crate::pregel::run(graph, config, labels.clone(), outlet.clone(), input, sender);
@@ -57,6 +57,7 @@ impl RunStream {
     pub async fn close(mut self) -> Result<(), RunError> {
         self.take_core();
         let Some(run) = self.run.take() else { return Ok(()) };
+        self.tell_style(CancelStyle::Close);
         drop(run);
         let Some(core) = self.core.take() else { return Ok(()) };
         core.observe(|| crate::doors::What::RunEnded { outcome: "closed" });
@@ -68,6 +69,13 @@ impl RunStream {
     /// Is the run between two yield points, with somebody having asked for the next chunk?
     pub fn is_pulled(&self) -> bool {
         self.is_pulled
+    }
+
+    /// Runs inside the one that is dropped end in the same way, and they end first.
+    fn tell_style(&self, style: CancelStyle) {
+        if let Some(core) = &self.core {
+            let _ = core.family.style.set(style);
+        }
     }
 
     fn take_core(&mut self) {
@@ -107,6 +115,7 @@ impl Drop for RunStream {
     fn drop(&mut self) {
         self.take_core();
         let Some(run) = self.run.take() else { return };
+        self.tell_style(self.cancel);
         // The loop goes first: what it awaits or polls itself ends with it.
         drop(run);
         if let Some(core) = self.core.take() {

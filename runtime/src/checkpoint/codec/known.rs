@@ -45,6 +45,19 @@ pub fn read_send(value: &Value) -> Option<(String, Value)> {
     Some((arguments.next()?.as_str()?.to_owned(), arguments.next()?))
 }
 
+/// `Overwrite(value)`. Fails as [`pack`] does.
+pub fn overwrite_value(value: Value) -> Result<Value, CodecError> {
+    let arguments = value::map([("value", value), ("type", "__overwrite__".into())]);
+    instance(NAMED_ARGUMENTS, TYPES, "Overwrite", arguments)
+}
+
+pub fn read_overwrite(value: &Value) -> Option<Value> {
+    let Value::Map(arguments) = read_instance(value, NAMED_ARGUMENTS, TYPES, "Overwrite")? else {
+        return None;
+    };
+    arguments.into_iter().find(|(name, _)| name.as_str() == Some("value")).map(|(_, value)| value)
+}
+
 /// A Python `set` of strings, in the order given. Python's own order is arbitrary; sort for bytes
 /// that are the same in every run.
 pub fn set_value<'a>(names: impl IntoIterator<Item = &'a str>) -> Value {

@@ -9,7 +9,10 @@ mod metadata;
 mod msgpack;
 
 pub use checkpoint::{decode_checkpoint, encode_checkpoint};
-pub use known::{interrupt_value, read_interrupt, read_send, read_set, send_value, set_value};
+pub use known::{
+    interrupt_value, overwrite_value, read_interrupt, read_overwrite, read_send, read_set,
+    send_value, set_value,
+};
 pub use metadata::{decode_metadata, encode_metadata, without_nul};
 pub use msgpack::{MAX_DEPTH, pack, unpack};
 
