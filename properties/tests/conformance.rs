@@ -4,9 +4,8 @@
 use std::path::Path;
 
 use durasim_properties::conformance::{
-    Case, StoreFactory, Verdict, check, load_cases, memory_store, sqlite_store,
+    Case, StoreFactory, Verdict, check, doors, load_cases, memory_store, sqlite_store,
 };
-use durasim_runtime::Doors;
 use serde_json::json;
 
 #[test]
@@ -59,7 +58,7 @@ fn run(case: &Case, factory: &StoreFactory) -> Verdict {
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(check(case, &Doors::production(), factory))
+    runtime.block_on(async { check(case, &doors(), factory).await })
 }
 
 /// Runs all cases, prints what became of them, and fails on any that could run and did not pass.

@@ -2,20 +2,31 @@
 //!
 //! Only things that it has no counterpart for are taken out; no value is changed.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value as Json;
 
+use super::own_text::drop_own_text;
 use super::prepare::Prepared;
 
 pub(super) fn reduce(recorded: &Json, prepared: &Prepared, has_indexes: bool) -> Json {
     let mut expected = recorded.clone();
-    let raised = prepared.graph.raised();
-    for operation in list(&mut expected["ops"]) {
-        drop_own_text(operation, &raised);
-    }
+    drop_own_text(&mut expected, &prepared.graph.raised());
     for (_, thread) in expected["threads"].as_object_mut().into_iter().flatten() {
-        drop_own_text(&mut thread["final"], &raised);
         for checkpoint in list(&mut thread["checkpoints"]) {
-            for write in list(&mut checkpoint["writes"]) {
+            let Some(writes) = checkpoint["writes"].as_array_mut() else { continue };
+            // As the observed ones: what labels do not tell apart comes by what it says.
+            let text = |write: &Json, key: &str| write[key].as_str().unwrap_or_default().to_owned();
+            let place = |write: &Json| (text(write, "task"), write["idx"].as_i64());
+            let mut places = BTreeSet::new();
+            let shared = writes.iter().map(place).filter(|place| !places.insert(place.clone()));
+            let shared: BTreeSet<String> = shared.map(|(task, _)| task).collect();
+            writes.sort_by_cached_key(|write| {
+                let (task, index) = place(write);
+                let index = index.filter(|_| has_indexes || !shared.contains(&task));
+                (task, index, text(write, "channel"), write["value"].to_string())
+            });
+            for write in writes {
                 if let (Json::Object(write), false) = (write, has_indexes) {
                     write.shift_remove("idx");
                 }
@@ -23,15 +34,6 @@ pub(super) fn reduce(recorded: &Json, prepared: &Prepared, has_indexes: bool) ->
         }
     }
     expected
-}
-
-/// The texts of LangGraph's own errors are LangGraph's; those that a graph raises itself are not.
-fn drop_own_text(holder: &mut Json, raised: &[&str]) {
-    if let Some(Json::Object(error)) = holder.get_mut("error")
-        && !error["class"].as_str().is_some_and(|class| raised.contains(&class))
-    {
-        error.shift_remove("message");
-    }
 }
 
 /// The items of a list; none when it is not one.

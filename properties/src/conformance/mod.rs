@@ -12,7 +12,10 @@
 mod case;
 mod compare;
 mod expected;
+#[cfg(not(madsim))]
+mod lane;
 mod observed;
+mod own_text;
 mod prepare;
 mod run;
 mod store;
@@ -25,6 +28,8 @@ use durasim_runtime::{Doors, Profile};
 
 pub use case::{Case, Operation, RunOperation};
 pub use compare::Difference;
+#[cfg(not(madsim))]
+pub use lane::doors;
 pub use prepare::{Prepared, prepare};
 pub use store::{Rows, Store, StoreFactory, memory_store, sqlite_store};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use durasim_runtime::checkpoint::reserved;
 use durasim_runtime::checkpoint::saver::ListFilter;
 use durasim_runtime::graph::{Command, Resume};
 use durasim_runtime::pregel::{Input, RunConfig, RunError, StateUpdate};
@@ -68,9 +69,8 @@ fn all() -> ListFilter {
 
 fn update_of(values: &Map<String, Json>) -> Update {
     let entries = values.iter();
-    entries.fold(Update::new(), |update, (key, value)| {
-        update.set_value(key, from_json(value.clone()))
-    })
+    entries
+        .fold(Update::new(), |update, (key, value)| update.set_value(key, from_json(value.clone())))
 }
 
 struct Script {
@@ -96,7 +96,11 @@ impl Script {
             Operation::UpdateState(update) => {
                 let checkpoint = self.checkpoint(&update.thread, &update.checkpoint).await?;
                 let values = update.values.as_ref().map(update_of);
-                let step = StateUpdate { values, as_node: update.as_node.clone() };
+                let as_node = update.as_node.as_deref().map(|node| match node {
+                    "INPUT" => reserved::INPUT.to_owned(),
+                    node => node.to_owned(),
+                });
+                let step = StateUpdate { values, as_node };
                 let (thread, checkpoint) = (&update.thread, checkpoint.as_deref());
                 let written = self.graph.update_state(thread, checkpoint, step).await;
                 Ok(ObservedOperation { error: written.err(), ..Default::default() })
@@ -175,7 +179,7 @@ impl Script {
         let mut command = Command::new();
         command.update = run.update.as_ref().map(update_of).unwrap_or_default();
         let directions = run.goto.iter().flat_map(|goto| goto.as_slice());
-        command.goto = directions.map(Direction::plain).collect();
+        command.goto = directions.map(Direction::goto).collect();
         command.resume = run.value.clone().map(from_json).map(Resume::from_value);
         if let Some(answers) = &run.by_index {
             let state = self.graph.get_state(&run.thread, None).await;
@@ -251,8 +255,7 @@ impl Script {
     async fn look_at(&self, thread: &str, store: &Store) -> Result<ObservedThread, String> {
         let text = |error: RunError| format!("thread {thread} cannot be read: {error}");
         let last = self.graph.get_state(thread, None).await;
-        let mut history =
-            self.graph.get_state_history(thread, all()).await.map_err(text)?;
+        let mut history = self.graph.get_state_history(thread, all()).await.map_err(text)?;
         history.reverse();
         let stored = self.saver.list(thread, None, all()).await;
         let mut stored = stored.map_err(|error| text(error.into()))?;

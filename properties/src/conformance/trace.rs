@@ -1,6 +1,6 @@
 //! From what was observed to the form in which traces are recorded: ids become labels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use durasim_runtime::checkpoint::codec::{read_interrupt, read_send, read_set, unpack};
 use durasim_runtime::checkpoint::version::version_number;
@@ -11,19 +11,24 @@ use durasim_runtime::{Chunk, NodeError, StreamMode, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::observed::{Observed, ObservedOperation, ObservedThread};
+use super::own_text::drop_own_text;
 use super::prepare::Prepared;
 use crate::declarative::{python_error_text, python_repr};
 
 pub(super) fn trace(observed: &Observed, prepared: &Prepared) -> Json {
     let mut labels = Labels::new(&observed.threads);
     let raised = prepared.graph.raised();
-    let operations: Vec<Json> =
-        observed.operations.iter().map(|o| labels.operation(o, &raised)).collect();
+    let operations: Vec<Json> = observed.operations.iter().map(|o| labels.operation(o)).collect();
     let threads = observed.threads.iter();
     let threads: Map<String, Json> =
-        threads.map(|thread| (thread.name.clone(), labels.thread(thread, &raised))).collect();
-    json!({ "effects": observed.effects, "ops": operations, "threads": threads })
+        threads.map(|thread| (thread.name.clone(), labels.thread(thread))).collect();
+    let mut trace = json!({ "effects": observed.effects, "ops": operations, "threads": threads });
+    drop_own_text(&mut trace, &raised);
+    trace
 }
+
+/// The label of a task that no root checkpoint lists.
+const OTHER: &str = "__other__";
 
 /// Labels for ids. Each kind is numbered in the order in which the recorded traces number it.
 struct Labels {
@@ -104,13 +109,13 @@ impl Labels {
         }
     }
 
-    fn operation(&mut self, observed: &ObservedOperation, raised: &[&str]) -> Json {
+    fn operation(&mut self, observed: &ObservedOperation) -> Json {
         let mut trace = json!({ "op": observed.name, "effects": observed.effects });
         if let Some(events) = &observed.events {
             trace["events"] = events.iter().map(|event| self.event(event)).collect();
         }
         if let Some(error) = &observed.error {
-            trace["error"] = error_of(error, raised);
+            trace["error"] = error_of(error);
         }
         if let Some(state) = &observed.state {
             trace["state"] = self.state(state);
@@ -212,12 +217,12 @@ impl Labels {
         trace
     }
 
-    fn thread(&mut self, thread: &ObservedThread, raised: &[&str]) -> Json {
+    fn thread(&mut self, thread: &ObservedThread) -> Json {
         let checkpoints: Vec<Json> =
             thread.stored.iter().map(|tuple| self.stored(tuple, thread)).collect();
         let last = match &thread.last {
             Ok(state) => self.state(state),
-            Err(error) => json!({ "error": error_of(error, raised) }),
+            Err(error) => json!({ "error": error_of(error) }),
         };
         json!({ "checkpoints": checkpoints, "final": last })
     }
@@ -263,7 +268,7 @@ impl Labels {
         let part = |part: &str| match part.split_once(':') {
             None => part.to_owned(),
             Some((node, task)) => {
-                format!("{node}:{}", self.tasks.get(task).map_or("__other__", String::as_str))
+                format!("{node}:{}", self.tasks.get(task).map_or(OTHER, String::as_str))
             }
         };
         namespace.split('|').map(part).collect::<Vec<_>>().join("|")
@@ -282,12 +287,24 @@ impl Labels {
                 key.is_none_or(|key| *key.task == *write.task && *key.channel == *write.channel)
             );
             rows.push(Row {
-                task: self.tasks.get(&*write.task).map_or("__other__", String::as_str).to_owned(),
+                task: self.tasks.get(&*write.task).map_or(OTHER, String::as_str).to_owned(),
                 index: key.map(|key| key.index),
-                place: key.map_or(place as i64, |key| key.index),
+                // The index of a special channel's row is known; others keep their order behind.
+                place: key.map_or_else(
+                    || reserved::fixed_index(&write.channel).unwrap_or(place as i64),
+                    |key| key.index,
+                ),
                 channel: write.channel.to_string(),
                 value: self.value(&write.value),
             });
+        }
+        if keys.is_none() {
+            // What a saver tells orders the rows of one task; a label may stand for several.
+            let mut tasks: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+            for (row, write) in rows.iter().zip(&tuple.writes) {
+                tasks.entry(row.task.clone()).or_default().insert(&write.task);
+            }
+            rows.iter_mut().filter(|row| tasks[&row.task].len() > 1).for_each(|row| row.place = 0);
         }
         ordered(rows).into_iter().map(Row::into_json).collect()
     }
@@ -328,18 +345,19 @@ fn ordered(mut rows: Vec<Row>) -> Vec<Row> {
         let free = places.get_mut(&row.task).expect("collected above");
         (row.place, row.index) = free.remove(0);
     }
-    rows.sort_by(|a, b| (&a.task, a.place).cmp(&(&b.task, b.place)));
+    // Rows of several tasks that no label tells apart come by what they say.
+    rows.sort_by_cached_key(|row| {
+        (row.task.clone(), row.place, row.channel.clone(), row.value.to_string())
+    });
     rows
 }
 
-/// The class of a run's error. The message counts only where the graph itself made it: the
-/// runtime's own messages are its own.
-fn error_of(error: &RunError, raised: &[&str]) -> Json {
+/// The class of a run's error, and the first line of what a node said.
+fn error_of(error: &RunError) -> Json {
     let mut trace = json!({ "class": error.class() });
-    if let RunError::Node { error: NodeError::Failed { kind, message }, .. } = error
-        && raised.contains(&kind.as_str())
-    {
-        trace["message"] = python_error_text(kind, message).into();
+    if let RunError::Node { error: NodeError::Failed { kind, message }, .. } = error {
+        let text = python_error_text(kind, message);
+        trace["message"] = text.lines().next().unwrap_or_default().into();
     }
     trace
 }

@@ -12,9 +12,7 @@ use futures::future::BoxFuture;
 use super::direction::Direction;
 use super::program::Program;
 use super::python::python_str;
-use super::spec::{
-    Action, ConditionalSpec, GraphSpec, NodeSpec, OneOrMany, ReducerSpec, flatten,
-};
+use super::spec::{Action, ConditionalSpec, GraphSpec, NodeSpec, OneOrMany, ReducerSpec, flatten};
 
 /// Performs every effect, given the node that asks for it and the effect's label. It passes the gate
 /// itself ([`NodeContext::effect`]).

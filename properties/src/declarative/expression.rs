@@ -17,7 +17,7 @@ pub enum Expression {
     Get(String),
     /// `{"$add": [channel, k]}`.
     Add(String, i64),
-    /// `{"$resume": i}`: the answer to this execution's i-th interrupt.
+    /// `{"$resume": i}`: the answer to this execution's i-th interrupt, or null.
     Resume(usize),
     /// `{"$list": [..]}`.
     List(Vec<Expression>),
@@ -87,13 +87,10 @@ impl Expression {
             // An absent key reads as Python's `dict.get` does.
             Expression::Get(channel) => around.input.value(channel).cloned().unwrap_or(Value::Nil),
             Expression::Add(channel, k) => {
-                let sum = around.input.get::<i64>(channel)?.checked_add(*k);
+                let sum = around.input.get_or::<i64>(channel, 0)?.checked_add(*k);
                 Value::from(sum.ok_or_else(|| NodeError::failed("OverflowError", "$add"))?)
             }
-            Expression::Resume(index) => {
-                let missing = || NodeError::failed("IndexError", "$resume: no such answer");
-                around.answers.get(*index).cloned().ok_or_else(missing)?
-            }
+            Expression::Resume(index) => around.answers.get(*index).cloned().unwrap_or(Value::Nil),
             Expression::List(items) => {
                 let items = items.iter().map(|item| item.value(around));
                 Value::Array(items.collect::<Result<_, _>>()?)

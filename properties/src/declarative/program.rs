@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use durasim_runtime::graph::Command;
+use durasim_runtime::graph::{Command, Destination};
 use durasim_runtime::value::{from_json, to_json};
 use durasim_runtime::{NodeContext, NodeError, State, Update, Value};
 
 use super::EffectSink;
+use super::direction::Direction;
 use super::expression::Surroundings;
 use super::spec::{Action, TargetGraph};
 
@@ -29,6 +30,7 @@ impl Program {
         context: NodeContext,
     ) -> Result<Command, NodeError> {
         let mut update = Update::new();
+        let mut command = Command::new();
         let mut answers: Vec<Value> = Vec::new();
         let mut todo: VecDeque<&Action> = self.actions.iter().collect();
         while let Some(action) = todo.pop_front() {
@@ -61,17 +63,14 @@ impl Program {
                     }
                 }
                 Action::Goto { to, graph } => {
-                    let mut command = Command::new().update(update);
-                    for direction in to.as_slice() {
-                        command = command.goto(direction.goto(&around)?);
-                    }
-                    return Ok(match graph {
-                        None => command,
-                        Some(TargetGraph::Parent) => command.to_parent(),
-                    });
+                    command.goto = to.as_slice().iter().map(Direction::goto).collect();
+                    command.graph = match graph {
+                        None => Destination::Current,
+                        Some(TargetGraph::Parent) => Destination::Parent,
+                    };
                 }
             }
         }
-        Ok(Command::new().update(update))
+        Ok(command.update(update))
     }
 }

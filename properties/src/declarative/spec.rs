@@ -158,7 +158,7 @@ pub enum Action {
         #[serde(default, rename = "else")]
         otherwise: Vec<Action>,
     },
-    /// Ends the node with a command: its update, and where to go.
+    /// Makes the node return a command, which goes there. Of several, the last counts.
     Goto {
         to: OneOrManyDirections,
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -215,18 +215,12 @@ impl StateGraph {
         self.add_branch(from, None, router)
     }
 
-    fn add_branch<R, T>(
-        mut self,
-        from: &str,
-        targets: Option<Vec<String>>,
-        router: R,
-    ) -> StateGraph
+    fn add_branch<R, T>(mut self, from: &str, targets: Option<Vec<String>>, router: R) -> StateGraph
     where
         R: Fn(&State) -> Result<Vec<T>, StateError> + std::marker::Send + Sync + 'static,
         T: Into<Goto>,
     {
-        let router =
-            move |state: &State| Ok(router(state)?.into_iter().map(Into::into).collect());
+        let router = move |state: &State| Ok(router(state)?.into_iter().map(Into::into).collect());
         self.branches.push((from.to_owned(), Arc::new(router), targets));
         self
     }
@@ -289,14 +283,16 @@ impl StateGraph {
             let body = match node.body {
                 Body::Function(function) => NodeBody::Function(function),
                 Body::Subgraph(graph) => {
-                    let graph = graph.assemble(around).map_err(|error| {
-                        GraphError::InSubgraph { node: name.to_string(), error: Box::new(error) }
+                    let graph = graph.assemble(around).map_err(|error| GraphError::InSubgraph {
+                        node: name.to_string(),
+                        error: Box::new(error),
                     })?;
                     NodeBody::Subgraph(Arc::new(graph))
                 }
             };
             let reads = node.options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
-            let plan = NodePlan { reads, retry: node.options.retry, ..NodePlan::new(body, trigger) };
+            let plan =
+                NodePlan { reads, retry: node.options.retry, ..NodePlan::new(body, trigger) };
             plans.insert(name.clone(), NodePlan { is_deferred: joined, ..plan });
         }
         for (from, to) in &self.edges {

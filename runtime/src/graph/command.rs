@@ -109,14 +109,17 @@ impl Resume {
     pub fn from_value(value: Value) -> Resume {
         let is_id = |key: &Value| {
             key.as_str().is_some_and(|id| {
-                id.len() == 32 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+                id.len() == 32
+                    && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
             })
         };
         match value {
             Value::Map(entries) if entries.iter().all(|(key, _)| is_id(key)) => {
                 let named = entries.into_iter();
                 Resume::ById(
-                    named.map(|(id, value)| (id.as_str().unwrap_or_default().to_owned(), value)).collect(),
+                    named
+                        .map(|(id, value)| (id.as_str().unwrap_or_default().to_owned(), value))
+                        .collect(),
                 )
             }
             value => Resume::Value(value),

@@ -11,11 +11,11 @@ mod policy;
 mod python_errors;
 mod state;
 
+pub use builder::Persistence;
 pub use builder::StateGraph;
 pub(crate) use builder::branch_channel;
-pub use compiled::CompiledGraph;
-pub use builder::Persistence;
 pub use command::{Command, Destination, Goto, IntoCommand, Resume, Send};
+pub use compiled::CompiledGraph;
 pub(crate) use compiled::{Channels, GraphInner, NodeBody, NodePlan, read};
 pub use context::{Emitter, NodeContext};
 pub(crate) use context::{NodeScope, Resumes};

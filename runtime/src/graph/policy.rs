@@ -72,7 +72,8 @@ impl RetryPolicy {
     pub(crate) fn interval(&self, failed: u32) -> Duration {
         let factor = self.backoff_factor.powi(failed.saturating_sub(1) as i32);
         let seconds = self.initial_interval.as_secs_f64() * factor;
-        Duration::try_from_secs_f64(seconds).map_or(self.max_interval, |wait| wait.min(self.max_interval))
+        Duration::try_from_secs_f64(seconds)
+            .map_or(self.max_interval, |wait| wait.min(self.max_interval))
     }
 }
 

@@ -30,7 +30,9 @@ fn parent(class: &str) -> Option<&'static str> {
         "BlockingIOError" | "ChildProcessError" | "ConnectionError" | "FileExistsError"
         | "FileNotFoundError" | "InterruptedError" | "IsADirectoryError" | "NotADirectoryError"
         | "PermissionError" | "ProcessLookupError" | "TimeoutError" => "OSError",
-        "BrokenPipeError" | "ConnectionAbortedError" | "ConnectionRefusedError"
+        "BrokenPipeError"
+        | "ConnectionAbortedError"
+        | "ConnectionRefusedError"
         | "ConnectionResetError" => "ConnectionError",
         "NotImplementedError" | "RecursionError" => "RuntimeError",
         "IndentationError" => "SyntaxError",

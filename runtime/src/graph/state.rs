@@ -42,8 +42,10 @@ impl State {
 
     /// All of it as a `T`: the state, or what a Send carried.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, StateError> {
-        value::from_value(&self.to_value())
-            .map_err(|e| StateError::Unfit { key: "(all of it)".to_owned(), problem: e.to_string() })
+        value::from_value(&self.to_value()).map_err(|e| StateError::Unfit {
+            key: "(all of it)".to_owned(),
+            problem: e.to_string(),
+        })
     }
 
     /// The value of `key`, or `None` while its channel is empty.

@@ -118,7 +118,9 @@ impl CommandBody {
         }
         let goto = self.goto.into_iter().map(|to| match to {
             GotoBody::Node(node) => Goto::from(node),
-            GotoBody::Send { node, input } => graph::Send::new(&node, value::from_json(input)).into(),
+            GotoBody::Send { node, input } => {
+                graph::Send::new(&node, value::from_json(input)).into()
+            }
         });
         Command {
             update,
@@ -219,9 +221,7 @@ where
         let input = match (body.input, body.command) {
             (Some(Json::Null), None) => Input::Resume,
             (Some(input), None) => Input::New(value::from_json(input)),
-            (None | Some(Json::Null), Some(command)) => {
-                Input::Command(command.command())
-            }
+            (None | Some(Json::Null), Some(command)) => Input::Command(command.command()),
             (Some(_), Some(_)) => return Err(unfit("`input` and `command` exclude each other")),
             (None, None) => return Err(unfit("missing field `input` (null continues the thread)")),
         };

@@ -12,6 +12,7 @@ use super::exit::RunningNode;
 use super::task::Task;
 use crate::doors::What;
 use crate::graph::{Interrupt, NodeError};
+use crate::stream::StreamMode;
 
 impl RunCore {
     /// Runs the unfinished tasks of this step and yields chunks as they come.
@@ -82,6 +83,11 @@ impl RunCore {
             };
             let end = core.run_task(&task).await;
             drop(turn);
+            if core.outlet.wants(StreamMode::Custom) {
+                // What others emit at the same moment is shown first, as in LangGraph, where the end
+                // of a task takes more turns of its loop than an emission.
+                one_turn().await;
+            }
             guard.armed = false;
             core.end_beside(&task.id, end);
         };
@@ -116,6 +122,19 @@ impl RunCore {
         })
         .await
     }
+}
+
+/// Lets everybody run who is ready, in the order in which they are.
+pub(super) async fn one_turn() {
+    let mut has_waited = false;
+    std::future::poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// Of several ends, the one that the run ends with: a failure before a command, a command before

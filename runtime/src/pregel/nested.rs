@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::core::{Family, Inside, RunCore};
+use super::execute::one_turn;
 use super::run::End;
 use super::{Input, RunError};
 use crate::checkpoint::saver::{ListFilter, Saver, SaverError};
@@ -14,6 +15,10 @@ use crate::checkpoint::{CheckpointTuple, ThreadKey};
 use crate::graph::{GraphInner, NodeError, NodeScope, Persistence};
 use crate::profile::{CancelStyle, FinishedSiblings};
 use crate::value::Value;
+
+/// Turns of the loop that a graph takes to start, as in LangGraph: siblings that need none are done
+/// by then.
+const TURNS_TO_START: usize = 3;
 
 impl RunCore {
     /// Runs `graph` inside the task of `scope`, from its input to what it gives back. Boxed, as a
@@ -33,6 +38,9 @@ impl RunCore {
         input: Value,
         scope: &Arc<NodeScope>,
     ) -> Result<Value, NodeError> {
+        for _ in 0..TURNS_TO_START {
+            one_turn().await;
+        }
         let key = ThreadKey {
             thread: self.key.thread.clone(),
             namespace: namespace(graph, scope).into(),
@@ -154,11 +162,8 @@ async fn load(
     if !replay.is_first_visit(stable) {
         return saver.get_tuple(key, None).await;
     }
-    let filter = ListFilter {
-        before: Some(replay.before.clone()),
-        limit: Some(1),
-        ..ListFilter::default()
-    };
+    let filter =
+        ListFilter { before: Some(replay.before.clone()), limit: Some(1), ..ListFilter::default() };
     let found = saver.list(&key.thread, Some(&key.namespace), filter).await?;
     Ok(found.into_iter().next())
 }

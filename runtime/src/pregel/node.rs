@@ -97,8 +97,7 @@ impl RunCore {
 
     fn scope(self: &Arc<Self>, task: &Task) -> Arc<NodeScope> {
         let mut state = self.state.lock().unwrap();
-        let namespace =
-            task_id::task_namespace(&self.key.namespace, &task.node, &task.id);
+        let namespace = task_id::task_namespace(&self.key.namespace, &task.node, &task.id);
         let resumes = self.resumes_of(&state, task, &namespace);
         let scope = Arc::new(NodeScope {
             node: task.node.clone(),

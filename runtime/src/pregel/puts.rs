@@ -84,7 +84,12 @@ impl RunCore {
         self.submit_put(state);
     }
 
-    pub(super) fn snapshot(&self, state: &RunState, values: bool, id: Option<Arc<str>>) -> Checkpoint {
+    pub(super) fn snapshot(
+        &self,
+        state: &RunState,
+        values: bool,
+        id: Option<Arc<str>>,
+    ) -> Checkpoint {
         let doors = self.doors();
         let old = &state.checkpoint;
         let channel_values = match values {

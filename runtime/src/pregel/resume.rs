@@ -147,12 +147,8 @@ impl RunCore {
     /// A new turn discards what was unfinished: its triggers count as seen, and its pending writes
     /// are not used.
     fn take_input(self: &Arc<Self>, state: &mut RunState, input: Value) -> Result<(), RunError> {
-        let discarded = plan(
-            self.place(state),
-            &state.checkpoint,
-            &state.channels,
-            state.updated.as_ref(),
-        );
+        let discarded =
+            plan(self.place(state), &state.checkpoint, &state.channels, state.updated.as_ref());
         for task in discarded.values().filter(|task| !task.is_hidden()) {
             let (node, task) = (task.node.clone(), task.id.clone());
             self.observe(|| What::TaskDiscarded { node, task });
@@ -309,9 +305,10 @@ fn waiting_interrupts(state: &RunState) -> BTreeSet<String> {
         writes.map(|write| &write.task).collect()
     };
     let answered = of(reserved::RESUME);
-    let asked = state.pending.iter().filter(|write| {
-        &*write.channel == reserved::INTERRUPT && !answered.contains(&write.task)
-    });
+    let asked = state
+        .pending
+        .iter()
+        .filter(|write| &*write.channel == reserved::INTERRUPT && !answered.contains(&write.task));
     asked
         .filter_map(|write| codec::read_interrupt(write.value.as_array()?.first()?))
         .map(|(_, id)| id)

@@ -59,8 +59,7 @@ impl TaskSnapshot {
         let interrupts = self.interrupts.iter().map(|(value, id)| {
             value::map([("value", value.clone()), ("id", Value::from(id.as_str()))])
         });
-        let mut entries =
-            vec![("id", Value::from(&*self.id)), ("name", Value::from(&*self.node))];
+        let mut entries = vec![("id", Value::from(&*self.id)), ("name", Value::from(&*self.node))];
         if let Some(error) = &self.error {
             entries.push(("error", Value::from(error.as_str())));
         } else {
@@ -161,16 +160,15 @@ fn look<'a>(
         let (mut snapshot, _) = snapshot(graph, tuple, checkpoint.is_none())?;
         for task in snapshot.tasks.iter_mut().filter(|_| inside) {
             let Some(graph) = graph.subgraph(&task.node) else { continue };
-            let namespace = match graph.persistence {
-                Persistence::PerThread => super::nested::without_tasks(&task_id::task_namespace(
-                    &key.namespace,
-                    &task.node,
-                    &task.id,
-                )),
-                Persistence::PerCall | Persistence::Never => {
-                    task_id::task_namespace(&key.namespace, &task.node, &task.id)
-                }
-            };
+            let namespace =
+                match graph.persistence {
+                    Persistence::PerThread => super::nested::without_tasks(
+                        &task_id::task_namespace(&key.namespace, &task.node, &task.id),
+                    ),
+                    Persistence::PerCall | Persistence::Never => {
+                        task_id::task_namespace(&key.namespace, &task.node, &task.id)
+                    }
+                };
             let key = ThreadKey { thread: key.thread.clone(), namespace: namespace.into() };
             task.inside = Some(Box::new(look(graph, saver, key, None, true).await?));
         }

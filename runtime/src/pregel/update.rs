@@ -200,9 +200,10 @@ impl Editor {
         let mut written: Vec<(Arc<str>, Arc<str>, Writes)> = Vec::new();
         for (node, update) in nodes.into_iter().zip(updates) {
             let command = Command::new().update(update.values.unwrap_or_default());
-            let writes = self.core.writes_of(&node, command).map_err(|(_, error)| {
-                bad(format!("as node {node:?}: {error}"))
-            })?;
+            let writes = self
+                .core
+                .writes_of(&node, command)
+                .map_err(|(_, error)| bad(format!("as node {node:?}: {error}")))?;
             let waiting = free.get_mut(&node).filter(|tasks| !tasks.is_empty());
             let task = waiting.map_or_else(|| own.clone(), |tasks| tasks.remove(0));
             written.push((node, task, writes));
@@ -210,7 +211,12 @@ impl Editor {
         let trigger: [Arc<str>; 1] = [reserved::INTERRUPT.into()];
         let contributions = written
             .iter()
-            .map(|(node, _, writes)| Contribution { node, origin: None, triggers: &trigger, writes })
+            .map(|(node, _, writes)| Contribution {
+                node,
+                origin: None,
+                triggers: &trigger,
+                writes,
+            })
             .collect();
         // Everything is worked out before anything is stored, so that a mistake stores nothing.
         self.apply(&mut self.core.state.lock().unwrap(), contributions)?;
@@ -232,11 +238,15 @@ impl Editor {
             None => Err(bad(format!("node {name:?} does not exist"))),
         };
         match updates {
+            // The first write to a thread is its input.
+            [StateUpdate { as_node: None, .. }] if self.saved.is_none() => {
+                Ok(vec![reserved::START.into()])
+            }
             [StateUpdate { as_node: None, .. }] => {
                 let last = self.last_writer();
-                last.ok_or_else(|| bad("it is ambiguous whose write it is; specify as_node"))
+                let ambiguous = || bad("it is ambiguous whose write it is; specify as_node");
+                Ok(vec![last.ok_or_else(ambiguous)?])
             }
-            .map(|node| vec![node]),
             several => several
                 .iter()
                 .map(|update| match &update.as_node {
