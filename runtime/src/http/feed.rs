@@ -130,7 +130,7 @@ mod tests {
     use crate::value::Value;
 
     fn chunk(n: u64) -> Chunk {
-        Chunk { mode: StreamMode::Custom, data: Value::from(n) }
+        Chunk { mode: StreamMode::Custom, namespace: Default::default(), data: Value::from(n) }
     }
 
     #[test]
