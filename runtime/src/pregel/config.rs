@@ -57,8 +57,6 @@ pub struct RunConfig {
     pub recursion_limit: u64,
     /// Scalars end up in every checkpoint's metadata; nodes can read all of it.
     pub configurable: Map<String, Json>,
-    /// Shows what the graph gives back, and not the whole state.
-    pub(crate) only_output: bool,
 }
 
 impl RunConfig {
@@ -78,7 +76,6 @@ impl RunConfig {
             cancel: CancelStyle::default(),
             recursion_limit: 10_007,
             configurable: Map::new(),
-            only_output: false,
         }
     }
 

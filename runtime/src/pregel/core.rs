@@ -25,6 +25,8 @@ pub(crate) struct RunCore {
     pub graph: Arc<GraphInner>,
     pub config: RunConfig,
     pub key: ThreadKey,
+    /// The stream shows what the graph gives back, and not the whole state.
+    pub only_output: bool,
     /// That of the graph, or of the run around this one.
     pub saver: Option<Arc<dyn Saver>>,
     /// What a run inside another one has from it.
@@ -157,7 +159,7 @@ impl RunCore {
 
     /// The keys that streams show: all of them, or of a graph inside another what it gives back.
     pub fn shown_keys(&self) -> &IndexSet<Arc<str>> {
-        match self.inside.is_some() || self.config.only_output {
+        match self.only_output {
             true => &self.graph.output_keys,
             false => &self.graph.state_keys,
         }

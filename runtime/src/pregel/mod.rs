@@ -27,7 +27,7 @@ pub use config::{Input, RunConfig};
 pub(crate) use core::RunCore;
 pub use error::RunError;
 pub(crate) use exit::Finalizer;
-pub(crate) use run::run;
+pub(crate) use run::{Start, run};
 pub use snapshot::{StateSnapshot, TaskSnapshot};
 pub use task::Origin;
 pub use update::StateUpdate;

@@ -91,6 +91,7 @@ impl RunCore {
             graph: graph.clone(),
             config,
             key,
+            only_output: true,
             saver,
             inside: Some(inside),
             family: self.family.clone(),

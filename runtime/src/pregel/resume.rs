@@ -11,11 +11,12 @@ use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
 use super::plan::plan;
+use super::run::Start;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
 };
-use crate::doors::{Labels, What};
+use crate::doors::What;
 use crate::graph::{Command, Destination, GraphInner, Resume};
 use crate::profile::UnaskedAnswers;
 use crate::stream::Outlet;
@@ -23,13 +24,8 @@ use crate::value::Value;
 
 impl RunCore {
     /// Loads the thread and applies the input, as LangGraph's `_first` does (FORMAT.md section 9).
-    pub async fn start(
-        graph: Arc<GraphInner>,
-        config: RunConfig,
-        labels: Labels,
-        outlet: Arc<Outlet>,
-        input: Input,
-    ) -> Result<Arc<RunCore>, RunError> {
+    pub async fn start(start: Start, outlet: Arc<Outlet>) -> Result<Arc<RunCore>, RunError> {
+        let Start { graph, config, labels, input, only_output } = start;
         let key = ThreadKey::root(config.thread.clone());
         let saver = graph.saver.clone();
         let saved = match &saver {
@@ -45,9 +41,18 @@ impl RunCore {
         let is_replaying = config.checkpoint.is_some();
         let state = Mutex::new(RunCore::opened(&graph, &config, saved, is_replaying));
         let family = Arc::default();
-        let core =
-            RunCore { graph, config, key, saver, inside: None, family, labels, outlet, state };
-        let core = Arc::new(core);
+        let core = Arc::new(RunCore {
+            graph,
+            config,
+            key,
+            only_output,
+            saver,
+            inside: None,
+            family,
+            labels,
+            outlet,
+            state,
+        });
         {
             let mut state = core.state.lock().unwrap();
             if let Some(loaded) = state.loaded.clone() {

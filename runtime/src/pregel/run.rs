@@ -8,7 +8,7 @@ use super::plan::{pauses, plan, restore_finished};
 use super::{Input, RunConfig, RunError};
 use crate::checkpoint::Source;
 use crate::doors::{Labels, What};
-use crate::graph::{CompiledGraph, NodeError};
+use crate::graph::{CompiledGraph, GraphInner, NodeError};
 use crate::profile::Durability;
 use crate::stream::{Outlet, RunStream};
 use crate::value::Value;
@@ -27,6 +27,23 @@ pub(crate) enum End {
 impl CompiledGraph {
     /// Starts a run. It does nothing until the stream is polled, and goes on only while it is.
     pub fn stream(&self, input: Input, config: RunConfig) -> RunStream {
+        RunStream::new(self.start(input, config, false))
+    }
+
+    /// Runs to the end and gives what the graph gives back: the keys of its output. The error is
+    /// that of the run; a run that pauses at an interrupt gives the state so far.
+    pub async fn invoke(&self, input: Input, mut config: RunConfig) -> Result<Value, RunError> {
+        use futures::StreamExt;
+        config.modes = vec![crate::stream::StreamMode::Values];
+        let mut stream = RunStream::new(self.start(input, config, true));
+        let mut last = Value::Nil;
+        while let Some(chunk) = stream.next().await {
+            last = chunk?.data;
+        }
+        Ok(last)
+    }
+
+    fn start(&self, input: Input, config: RunConfig, only_output: bool) -> Start {
         let doors = &self.inner.doors;
         let run = config
             .run
@@ -37,22 +54,18 @@ impl CompiledGraph {
             run: Some(run),
             thread: Some(config.thread.clone()),
         };
-        RunStream::new(self.inner.clone(), config, labels, input)
+        Start { graph: self.inner.clone(), config, labels, input, only_output }
     }
+}
 
-    /// Runs to the end and gives the last state. The error is that of the run; a run that pauses
-    /// at an interrupt gives the state so far.
-    pub async fn invoke(&self, input: Input, mut config: RunConfig) -> Result<Value, RunError> {
-        use futures::StreamExt;
-        config.modes = vec![crate::stream::StreamMode::Values];
-        config.only_output = true;
-        let mut stream = self.stream(input, config);
-        let mut last = Value::Nil;
-        while let Some(chunk) = stream.next().await {
-            last = chunk?.data;
-        }
-        Ok(last)
-    }
+/// A run that is about to begin.
+pub(crate) struct Start {
+    pub graph: Arc<GraphInner>,
+    pub config: RunConfig,
+    pub labels: Labels,
+    pub input: Input,
+    /// The stream shows what the graph gives back, and not the whole state.
+    pub only_output: bool,
 }
 
 impl RunCore {
@@ -187,20 +200,17 @@ impl RunCore {
 
 /// The future behind a stream: load, enter, loop.
 pub(crate) async fn run(
-    graph: Arc<crate::graph::GraphInner>,
-    config: RunConfig,
-    labels: Labels,
+    start: Start,
     outlet: Arc<Outlet>,
-    input: Input,
     started: futures::channel::oneshot::Sender<Arc<RunCore>>,
 ) -> Result<(), RunError> {
-    let name = input.name();
-    let observer = graph.doors.observer.clone();
+    let name = start.input.name();
+    let (observer, labels) = (start.graph.doors.observer.clone(), start.labels.clone());
     let observe = |what| {
         observer.observe(crate::doors::Event { labels: labels.clone(), what });
     };
     observe(What::RunStarted { input: name });
-    let core = RunCore::start(graph, config, labels.clone(), outlet, input).await;
+    let core = RunCore::start(start, outlet).await;
     let core = core.inspect_err(|_| observe(What::RunEnded { outcome: "failed" }))?;
     let _ = started.send(core.clone());
     core.drive().await

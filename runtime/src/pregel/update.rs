@@ -119,6 +119,7 @@ impl Editor {
         let state = Mutex::new(RunCore::opened(&graph, &config, saved.clone(), false));
         let core = RunCore {
             key: ThreadKey::root(thread),
+            only_output: false,
             saver: graph.saver.clone(),
             inside: None,
             family: Arc::default(),

@@ -7,8 +7,7 @@ use futures::future::BoxFuture;
 
 use super::{Chunk, Outlet};
 use crate::doors::Labels;
-use crate::graph::GraphInner;
-use crate::pregel::{Input, RunConfig, RunCore, RunError};
+use crate::pregel::{RunCore, RunError, Start};
 use crate::profile::CancelStyle;
 
 /// A run in progress: a stream of chunks, then its end or its error.
@@ -27,16 +26,12 @@ pub struct RunStream {
 }
 
 impl RunStream {
-    pub(crate) fn new(
-        graph: Arc<GraphInner>,
-        config: RunConfig,
-        labels: Labels,
-        input: Input,
-    ) -> RunStream {
-        let outlet = Arc::new(Outlet::new(config.modes.clone(), config.subgraphs));
-        let cancel = config.cancel;
+    pub(crate) fn new(start: Start) -> RunStream {
+        let outlet = Arc::new(Outlet::new(start.config.modes.clone(), start.config.subgraphs));
+        let cancel = start.config.cancel;
+        let labels = start.labels.clone();
         let (sender, started) = futures::channel::oneshot::channel();
-        let run = crate::pregel::run(graph, config, labels.clone(), outlet.clone(), input, sender);
+        let run = crate::pregel::run(start, outlet.clone(), sender);
         RunStream {
             run: Some(Box::pin(run)),
             outlet,
