@@ -37,6 +37,9 @@ enum Task {
     /// Measure what a seed costs, layer by layer
     #[command(disable_help_flag = true)]
     Bench(Passed),
+    /// Hold the runtime against recorded traces of LangGraph; with `--seeds` in the simulated world
+    #[command(disable_help_flag = true)]
+    Conformance(Passed),
     /// Everything that CI checks
     Test(TestArgs),
 }
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Task::Tables(passed) => simulator::start("tables", passed.args),
         Task::CheckDeterminism(passed) => simulator::check_determinism(passed.args),
         Task::Bench(passed) => simulator::start("bench", passed.args),
+        Task::Conformance(passed) => simulator::conformance(passed.args),
         Task::Test(args) => ci::test(args.only, args.json),
     };
     done.unwrap_or_else(|problem| {

@@ -86,6 +86,26 @@ pub fn check_determinism(mut args: Vec<String>) -> Result<ExitCode, String> {
     start("check-determinism", args)
 }
 
+/// Recorded traces need no simulator, unless seeds are asked for.
+pub fn conformance(args: Vec<String>) -> Result<ExitCode, String> {
+    if args.iter().any(|arg| arg.starts_with("--seeds")) {
+        return start("conformance", args);
+    }
+    let run = ["run", "--quiet", "--package", "durasim-properties", "--bin", "durasim", "--"];
+    let mut command = plain_cargo(&run);
+    // A folder is named from where the caller stands.
+    command.arg("conformance").args(args.iter().map(|arg| absolute(arg)));
+    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
+}
+
+fn absolute(arg: &str) -> String {
+    match std::path::absolute(arg) {
+        Ok(path) if !arg.starts_with('-') && path.is_dir() => path.display().to_string(),
+        _ => arg.to_owned(),
+    }
+}
+
 fn run(binary: &Path, command: &str, args: &[impl AsRef<OsStr>]) -> Result<ExitCode, String> {
     let status = Command::new(binary).arg(command).args(args).status();
     let status = status.map_err(|error| format!("{}: {error}", binary.display()))?;

@@ -27,6 +27,8 @@ pub enum Task {
     CheckDeterminism(DeterminismArgs),
     /// Measure what a seed costs, layer by layer, and how two workers scale
     Bench(BenchArgs),
+    /// Hold the runtime against recorded traces of LangGraph
+    Conformance(ConformanceArgs),
     /// Run seeds as told on standard input; for the other commands' own use
     #[command(hide = true)]
     Worker,
@@ -119,6 +121,22 @@ pub struct DeterminismArgs {
     /// Compare against this build of the same binary instead of a second process of this one
     #[arg(long, value_name = "BINARY")]
     pub against: Option<PathBuf>,
+    /// One JSON object a line, the last a summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ConformanceArgs {
+    /// A folder of cases; those that come with the project when absent
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// On this store only
+    #[arg(long)]
+    pub store: Option<StoreArg>,
+    /// Runs in the simulated world, once for each seed
+    #[arg(long, value_name = "N|A..B")]
+    pub seeds: Option<Seeds>,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,

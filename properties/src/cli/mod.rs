@@ -4,7 +4,6 @@
 //! arguments or files, said in one line that names the field.
 
 /// Prints a line for people or programs. Whoever has stopped reading (`| head`) wants no more.
-#[cfg(madsim)]
 macro_rules! say {
     ($($line:tt)*) => {
         if std::io::Write::write_fmt(
@@ -21,6 +20,7 @@ macro_rules! say {
 mod args;
 #[cfg(madsim)]
 mod bench;
+mod conformance;
 #[cfg(madsim)]
 mod determinism;
 #[cfg(not(madsim))]
@@ -52,7 +52,6 @@ use args::Cli;
 /// Bad arguments or files.
 const MISUSE: u8 = 2;
 /// Something was found.
-#[cfg(madsim)]
 const FOUND: u8 = 1;
 
 /// The whole of a simulation binary: reads the command line and does what it says.
@@ -72,7 +71,12 @@ pub fn main(registry: Registry) -> ExitCode {
 }
 
 #[cfg(not(madsim))]
-fn run(_registry: Registry, _cli: Cli) -> ExitCode {
+fn run(_registry: Registry, cli: Cli) -> ExitCode {
+    if let Some(args::Task::Conformance(args)) = &cli.task
+        && args.seeds.is_none()
+    {
+        return conclude(conformance::conformance(args));
+    }
     match launch::build_and_start() {
         Ok(code) => code,
         Err(problem) => misuse(problem),
@@ -88,8 +92,13 @@ fn run(registry: Registry, cli: Cli) -> ExitCode {
         Task::Tables(args) => tables::tables(&registry, &args),
         Task::CheckDeterminism(args) => determinism::check(&registry, &args),
         Task::Bench(args) => bench::bench(&registry, &args),
+        Task::Conformance(args) => conformance::conformance(&args),
         Task::Worker => worker::work(&registry),
     };
+    conclude(result)
+}
+
+fn conclude(result: Result<bool, String>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FOUND),

@@ -57,11 +57,6 @@ pub fn prepare(case: &Case) -> Result<Prepared, Vec<String>> {
 /// What an operation asks for that the runtime does not have.
 fn missing(operation: &Operation) -> Vec<String> {
     let run = match operation {
-        Operation::Command(run) if run.update.is_none() && run.goto.is_none() => {
-            return vec![
-                "an empty command: recorded is a crash of 1.2.9 itself, not a rule".to_owned(),
-            ];
-        }
         Operation::Stream(run) | Operation::Resume(run) | Operation::Command(run) => run,
         Operation::UpdateState(_)
         | Operation::GetState(_)

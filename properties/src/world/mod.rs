@@ -12,4 +12,5 @@ mod run;
 mod server;
 mod store;
 
+pub(crate) use doors::doors_of;
 pub use run::{RunPlan, Sabotage, record, run, run_beside, run_case, try_compile};

@@ -1,0 +1,110 @@
+//! `conformance`: the runtime held against recorded traces of LangGraph.
+//!
+//! Without seeds it runs on tokio, whose time stands still while anything can run: there is one
+//! order, and all of a trace is compared. With seeds it runs in the simulated world, in an order
+//! that each seed chooses, and what must not depend on it is compared.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::args::{ConformanceArgs, StoreArg};
+use crate::conformance::{Case, Verdict, load_cases};
+
+/// The stores that cases are run on.
+const STORES: [StoreArg; 2] = [StoreArg::Memory, StoreArg::Sqlite];
+
+/// True when every case passes everywhere.
+pub fn conformance(args: &ConformanceArgs) -> Result<bool, String> {
+    let checked_in = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conformance/cases");
+    let folder = args.folder.clone().unwrap_or_else(checked_in);
+    let cases = load_cases(&folder)?;
+    if cases.is_empty() {
+        return Err(format!("{}: there is no case in it", folder.display()));
+    }
+    let stores = args.store.map_or(STORES.to_vec(), |store| vec![store]);
+    let (mut passed, mut failed) = (0, 0);
+    for case in &cases {
+        for &store in &stores {
+            let runs = run(case, store, args)?;
+            // One line a case: the first run that fails, or how all of them passed.
+            let first = runs.iter().find(|(_, verdict)| !verdict.passes()).or(runs.first());
+            let Some((seed, verdict)) = first else { continue };
+            match verdict.passes() {
+                true => passed += 1,
+                false => failed += 1,
+            }
+            tell(case, store, *seed, verdict, args.json);
+        }
+    }
+    let ok = failed == 0;
+    match args.json {
+        true => say!(
+            "{}",
+            json!({
+                "summary": "conformance", "ok": ok, "cases": cases.len(),
+                "passed": passed, "failed": failed,
+            })
+        ),
+        false => say!("\n{} cases, {passed} times passed, {failed} times failed.", cases.len()),
+    }
+    Ok(ok)
+}
+
+fn tell(case: &Case, store: StoreArg, seed: Option<u64>, verdict: &Verdict, as_json: bool) {
+    let store = match store {
+        StoreArg::Memory => "memory",
+        StoreArg::Sqlite => "sqlite",
+    };
+    if as_json {
+        let (ok, verdict) = (verdict.passes(), verdict.to_string());
+        say!(
+            "{}",
+            json!({ "case": case.name, "store": store, "seed": seed, "ok": ok, "verdict": verdict })
+        );
+        return;
+    }
+    let at =
+        seed.filter(|_| !verdict.passes()).map_or(String::new(), |seed| format!(" seed {seed}"));
+    say!("{:<44} {store:<6}{at} {verdict}", case.name);
+}
+
+/// The verdict of each seed; of the one order there is, without.
+#[cfg(not(madsim))]
+fn run(
+    case: &Case,
+    store: StoreArg,
+    _args: &ConformanceArgs,
+) -> Result<Vec<(Option<u64>, Verdict)>, String> {
+    use crate::conformance::{check, doors, memory_store, sqlite_store};
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let folder = std::env::temp_dir().join(format!("durasim-conformance-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let factory = match store {
+        StoreArg::Memory => memory_store(),
+        StoreArg::Sqlite => sqlite_store(&folder.display().to_string()),
+    };
+    let verdict = runtime.block_on(async { check(case, &doors(), &*factory).await });
+    drop(runtime);
+    std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(vec![(None, verdict)])
+}
+
+#[cfg(madsim)]
+fn run(
+    case: &Case,
+    store: StoreArg,
+    args: &ConformanceArgs,
+) -> Result<Vec<(Option<u64>, Verdict)>, String> {
+    use crate::conformance::{check_simulated, memory_store, sqlite_store};
+    let factory: std::sync::Arc<crate::conformance::StoreFactory> = match store {
+        StoreArg::Memory => memory_store().into(),
+        StoreArg::Sqlite => sqlite_store("cases").into(),
+    };
+    let seeds = args.seeds.clone().map_or(0..1, |seeds| seeds.0);
+    Ok(seeds.map(|seed| (Some(seed), check_simulated(case, seed, factory.clone()))).collect())
+}
