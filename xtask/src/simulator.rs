@@ -88,7 +88,7 @@ pub fn check_determinism(mut args: Vec<String>) -> Result<ExitCode, String> {
 
 /// Recorded traces need no simulator, unless seeds are asked for.
 pub fn conformance(args: Vec<String>) -> Result<ExitCode, String> {
-    if args.iter().any(|arg| arg.starts_with("--seeds")) {
+    if args.iter().any(|arg| arg.starts_with("--seeds") || arg.starts_with("--kills")) {
         return start("conformance", args);
     }
     let run = ["run", "--quiet", "--package", "durasim-properties", "--bin", "durasim", "--"];

@@ -126,7 +126,7 @@ pub struct DeterminismArgs {
     pub json: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct ConformanceArgs {
     /// A folder of cases; those that come with the project when absent
     #[arg(value_name = "DIR")]
@@ -137,6 +137,9 @@ pub struct ConformanceArgs {
     /// Runs in the simulated world, once for each seed
     #[arg(long, value_name = "N|A..B")]
     pub seeds: Option<Seeds>,
+    /// In the simulated world, kills the process between any two durable writes, at this durability
+    #[arg(long, value_name = "DURABILITY", conflicts_with = "store")]
+    pub kills: Option<DurabilityArg>,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,

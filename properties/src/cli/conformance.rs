@@ -22,6 +22,10 @@ pub fn conformance(args: &ConformanceArgs) -> Result<bool, String> {
     if cases.is_empty() {
         return Err(format!("{}: there is no case in it", folder.display()));
     }
+    #[cfg(madsim)]
+    if let Some(durability) = args.kills {
+        return kills(&cases, durability.into(), args);
+    }
     let stores = args.store.map_or(STORES.to_vec(), |store| vec![store]);
     let (mut passed, mut failed) = (0, 0);
     for case in &cases {
@@ -107,4 +111,47 @@ fn run(
     };
     let seeds = args.seeds.clone().map_or(0..1, |seeds| seeds.0);
     Ok(seeds.map(|seed| (Some(seed), check_simulated(case, seed, factory.clone()))).collect())
+}
+
+/// True when no kill did harm.
+#[cfg(madsim)]
+fn kills(
+    cases: &[Case],
+    durability: durasim_runtime::Durability,
+    args: &ConformanceArgs,
+) -> Result<bool, String> {
+    let seeds = args.seeds.clone().map_or(0..1, |seeds| seeds.0);
+    let (mut points, mut failed) = (0, 0);
+    for case in cases {
+        for seed in seeds.clone() {
+            let kills = crate::conformance::check_kills(case, durability, seed)
+                .map_err(|problem| format!("{}: {problem}", case.name))?;
+            points += kills.points;
+            failed += kills.violations.len();
+            for problem in &kills.violations {
+                match args.json {
+                    true => {
+                        say!("{}", json!({ "case": case.name, "seed": seed, "violation": problem }))
+                    }
+                    false => say!("{} seed {seed}: {problem}", case.name),
+                }
+            }
+        }
+    }
+    let ok = failed == 0;
+    let durability = durability.name();
+    match args.json {
+        true => say!(
+            "{}",
+            json!({
+                "summary": "conformance", "ok": ok, "cases": cases.len(), "kills": points,
+                "durability": durability, "failed": failed,
+            })
+        ),
+        false => say!(
+            "{} cases at durability {durability}, {points} kills, {failed} violations.",
+            cases.len()
+        ),
+    }
+    Ok(ok)
 }

@@ -74,6 +74,7 @@ pub fn main(registry: Registry) -> ExitCode {
 fn run(_registry: Registry, cli: Cli) -> ExitCode {
     if let Some(args::Task::Conformance(args)) = &cli.task
         && args.seeds.is_none()
+        && args.kills.is_none()
     {
         return conclude(conformance::conformance(args));
     }

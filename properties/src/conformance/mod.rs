@@ -13,12 +13,16 @@ mod any_order;
 mod case;
 mod compare;
 mod expected;
+mod freeze;
+#[cfg(madsim)]
+mod kills;
 #[cfg(not(madsim))]
 mod lane;
 mod observed;
 mod own_text;
 mod prepare;
 mod run;
+mod script;
 #[cfg(madsim)]
 mod simulated;
 mod store;
@@ -31,6 +35,8 @@ use durasim_runtime::{Doors, Profile};
 
 pub use case::{Case, Operation, RunOperation};
 pub use compare::Difference;
+#[cfg(madsim)]
+pub use kills::{Kills, check_kills};
 #[cfg(not(madsim))]
 pub use lane::doors;
 pub use prepare::{Prepared, prepare};

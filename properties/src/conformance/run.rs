@@ -1,24 +1,15 @@
 //! Runs the script of a case.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use durasim_runtime::checkpoint::reserved;
-use durasim_runtime::checkpoint::saver::ListFilter;
-use durasim_runtime::graph::{Command, Resume};
-use durasim_runtime::pregel::{Input, RunConfig, RunError, StateUpdate};
-use durasim_runtime::value::from_json;
-use durasim_runtime::{CancelStyle, CompiledGraph, Doors, Durability, Options, Saver, Update};
-use futures::StreamExt;
-use futures::future::{Either, select};
-use serde_json::{Map, Value as Json};
+use durasim_runtime::{Doors, Options};
 
-use super::case::{Case, LookOperation, Operation, RunOperation};
-use super::observed::{Observed, ObservedOperation, ObservedThread};
-use super::prepare::{Prepared, mode};
-use super::store::{Store, WatchedSaver};
-use crate::declarative::{Direction, EffectSink, OneOrMany, build};
+use super::case::Case;
+use super::freeze::Freeze;
+use super::observed::Observed;
+use super::prepare::Prepared;
+use super::script::{Happenings, Script, Stage};
+use super::store::Store;
 
 /// Runs a case to its end. The error says why it could not be run; an error of a run inside the
 /// case is part of what is observed.
@@ -29,245 +20,28 @@ pub(super) async fn run(
     store: &Store,
     options: Options,
 ) -> Result<Observed, String> {
-    let effects: Arc<Mutex<Vec<String>>> = Arc::default();
-    let sink: EffectSink = {
-        let effects = effects.clone();
-        Arc::new(move |context, label| {
-            let effects = effects.clone();
-            let happen = async move {
-                effects.lock().unwrap().push(format!("{}:{label}", context.node()));
-            };
-            Box::pin(context.effect(label, happen))
-        })
-    };
-    let saver = WatchedSaver::new(store.saver.clone(), doors.clock.clone(), prepared.put_delay);
-    let graph = build(&case.name, &prepared.graph, sink).map_err(|e| e.to_string())?;
-    let graph = graph
-        .compile(Some(Arc::new(saver.clone())), doors, options)
-        .map_err(|error| format!("the graph does not compile: {error}"))?;
-    let script = Script { graph, saver, doors: doors.clone() };
-
+    let happenings = Happenings::default();
+    let script = Script::open(Stage {
+        name: &case.name,
+        prepared,
+        doors,
+        store,
+        options,
+        durability: None,
+        freeze: Arc::new(Freeze::never()),
+        happenings: happenings.clone(),
+    })?;
     let mut operations = Vec::new();
     for operation in &prepared.operations {
-        let before = effects.lock().unwrap().len();
+        let before = happenings.count();
         let mut observed = script.perform(operation).await?;
         observed.name = operation.name();
-        observed.effects = effects.lock().unwrap()[before..].to_vec();
+        observed.effects = happenings.texts_from(before);
         operations.push(observed);
     }
     let mut threads = Vec::new();
     for thread in &prepared.threads {
         threads.push(script.look_at(thread, store).await?);
     }
-    let effects = effects.lock().unwrap().clone();
-    Ok(Observed { effects, operations, threads })
-}
-
-fn all() -> ListFilter {
-    ListFilter::default()
-}
-
-fn update_of(values: &Map<String, Json>) -> Update {
-    let entries = values.iter();
-    entries
-        .fold(Update::new(), |update, (key, value)| update.set_value(key, from_json(value.clone())))
-}
-
-struct Script {
-    graph: CompiledGraph,
-    saver: WatchedSaver,
-    doors: Doors,
-}
-
-impl Script {
-    async fn perform(&self, operation: &Operation) -> Result<ObservedOperation, String> {
-        match operation {
-            Operation::Stream(run) => {
-                let input = match &run.input {
-                    Json::Null => Input::Resume,
-                    input => Input::New(from_json(input.clone())),
-                };
-                self.stream(run, input).await
-            }
-            Operation::Resume(run) | Operation::Command(run) => {
-                let command = self.command(run).await?;
-                self.stream(run, Input::Command(command)).await
-            }
-            Operation::UpdateState(update) => {
-                let checkpoint = self.checkpoint(&update.thread, &update.checkpoint).await?;
-                let values = update.values.as_ref().map(update_of);
-                let as_node = update.as_node.as_deref().map(|node| match node {
-                    "INPUT" => reserved::INPUT.to_owned(),
-                    node => node.to_owned(),
-                });
-                let step = StateUpdate { values, as_node };
-                let (thread, checkpoint) = (&update.thread, checkpoint.as_deref());
-                let written = self.graph.update_state(thread, checkpoint, step).await;
-                Ok(ObservedOperation { error: written.err(), ..Default::default() })
-            }
-            Operation::GetState(look) => {
-                let checkpoint = self.checkpoint(&look.thread, &look.checkpoint).await?;
-                let (thread, checkpoint) = (&look.thread, checkpoint.as_deref());
-                let state = match look.subgraphs {
-                    true => self.graph.get_state_inside(thread, checkpoint).await,
-                    false => self.graph.get_state(thread, checkpoint).await,
-                };
-                Ok(match state {
-                    Ok(state) => ObservedOperation { state: Some(state), ..Default::default() },
-                    Err(error) => ObservedOperation { error: Some(error), ..Default::default() },
-                })
-            }
-            Operation::History(LookOperation { thread, .. }) => {
-                let history = self.graph.get_state_history(thread, all()).await;
-                Ok(match history {
-                    Ok(history) => {
-                        ObservedOperation { history: Some(history), ..Default::default() }
-                    }
-                    Err(error) => ObservedOperation { error: Some(error), ..Default::default() },
-                })
-            }
-            Operation::Sleep { ms } => {
-                self.doors.clock.sleep(Duration::from_millis(*ms)).await;
-                Ok(ObservedOperation::default())
-            }
-        }
-    }
-
-    async fn stream(&self, run: &RunOperation, input: Input) -> Result<ObservedOperation, String> {
-        let config = self.config(run).await?;
-        let cut = run.cancel_at_ms.or(run.cancel_scope_at_ms).map(Duration::from_millis);
-        let never = || Box::pin(futures::future::pending()) as _;
-        let mut alarm = cut.map_or_else(never, |after| self.doors.clock.sleep(after));
-        let mut stream = self.graph.stream(input, config);
-
-        let mut observed = ObservedOperation::default();
-        let mut events = Vec::new();
-        loop {
-            let next = match select(stream.next(), &mut alarm).await {
-                Either::Left((next, _)) => next,
-                Either::Right(((), pull)) => {
-                    drop(pull);
-                    drop(stream);
-                    observed.is_cancelled = true;
-                    self.after_cancel(run).await;
-                    break;
-                }
-            };
-            match next {
-                None => break,
-                Some(Err(error)) => {
-                    observed.error = Some(error);
-                    break;
-                }
-                Some(Ok(chunk)) => events.push(chunk),
-            }
-            let closes = run.close_after.as_ref().is_some_and(|close| {
-                let received = events.iter().filter(|event| event.mode.name() == close.mode);
-                received.count() == close.count
-            });
-            if closes {
-                observed.is_closed = true;
-                observed.error = stream.close().await.err();
-                break;
-            }
-        }
-        observed.events = Some(events);
-        Ok(observed)
-    }
-
-    async fn command(&self, run: &RunOperation) -> Result<Command, String> {
-        let mut command = Command::new();
-        command.update = run.update.as_ref().map(update_of).unwrap_or_default();
-        let directions = run.goto.iter().flat_map(|goto| goto.as_slice());
-        command.goto = directions.map(Direction::goto).collect();
-        command.resume = run.value.clone().map(from_json).map(Resume::from_value);
-        if let Some(answers) = &run.by_index {
-            let state = self.graph.get_state(&run.thread, None).await;
-            let state = state.map_err(|error| error.to_string())?;
-            let waiting: Vec<&String> =
-                state.tasks.iter().flat_map(|task| &task.interrupts).map(|(_, id)| id).collect();
-            for (index, answer) in answers {
-                let id = index.parse().ok().and_then(|index: usize| waiting.get(index));
-                let id = id.ok_or_else(|| format!("there is no interrupt {index}"))?;
-                command = command.answer(id, from_json(answer.clone()));
-            }
-        }
-        Ok(command)
-    }
-
-    /// A cancelled task is awaited with its exit duties. A cancelled scope leaves at once, and the
-    /// script says how long it watches what goes on behind it.
-    async fn after_cancel(&self, run: &RunOperation) {
-        match run.then_wait_ms {
-            Some(ms) => self.doors.clock.sleep(Duration::from_millis(ms)).await,
-            None => self.saver.until_quiet().await,
-        }
-    }
-
-    async fn config(&self, run: &RunOperation) -> Result<RunConfig, String> {
-        let mut config = RunConfig::new(run.thread.as_str());
-        config.modes = run.modes.iter().filter_map(|name| mode(name)).collect();
-        config.durability = match run.durability.as_deref() {
-            Some("sync") => Durability::Sync,
-            Some("exit") => Durability::Exit,
-            _ => Durability::Async,
-        };
-        config.cancel = match run.cancel_scope_at_ms {
-            Some(_) => CancelStyle::Scope,
-            None if run.cancel_at_ms.is_some() => CancelStyle::Task,
-            None => CancelStyle::Close,
-        };
-        config.subgraphs = run.subgraphs;
-        let nodes = |list: &Option<OneOrMany>| {
-            let names = list.as_ref()?.to_vec();
-            Some(names.into_iter().map(Arc::from).collect())
-        };
-        config.interrupt_before = nodes(&run.interrupt_before);
-        config.interrupt_after = nodes(&run.interrupt_after);
-        if let Some(limit) = run.recursion_limit {
-            config.recursion_limit = limit;
-        }
-        config.checkpoint =
-            self.checkpoint(&run.thread, &run.checkpoint).await?.map(|id| id.as_str().into());
-        Ok(config)
-    }
-
-    /// The id behind a label: `cN` is the N-th checkpoint of the thread's root, by id.
-    async fn checkpoint(
-        &self,
-        thread: &str,
-        label: &Option<String>,
-    ) -> Result<Option<String>, String> {
-        let Some(label) = label else { return Ok(None) };
-        let number = label.rsplit('.').next().and_then(|name| name.strip_prefix('c'));
-        let number: Option<usize> = number.and_then(|digits| digits.parse().ok());
-        let stored = self.saver.list(thread, Some(""), all()).await;
-        let stored = stored.map_err(|error| error.to_string())?;
-        let mut ids: Vec<_> = stored.iter().map(|tuple| tuple.checkpoint.id.to_string()).collect();
-        ids.sort();
-        let id = number.and_then(|number| ids.get(number));
-        match id {
-            Some(id) => Ok(Some(id.clone())),
-            None => Err(format!("there is no checkpoint {label} on thread {thread}")),
-        }
-    }
-
-    async fn look_at(&self, thread: &str, store: &Store) -> Result<ObservedThread, String> {
-        let text = |error: RunError| format!("thread {thread} cannot be read: {error}");
-        let last = self.graph.get_state(thread, None).await;
-        let mut history = self.graph.get_state_history(thread, all()).await.map_err(text)?;
-        history.reverse();
-        let stored = self.saver.list(thread, None, all()).await;
-        let mut stored = stored.map_err(|error| text(error.into()))?;
-        stored.reverse();
-        let namespaces: BTreeSet<&str> =
-            stored.iter().map(|tuple| &*tuple.key.namespace).filter(|ns| !ns.is_empty()).collect();
-        let mut inside = Vec::new();
-        for namespace in namespaces {
-            let history = self.graph.get_state_history_inside(thread, namespace, all());
-            inside.extend(history.await.map_err(text)?);
-        }
-        let write_keys = store.write_keys(thread, &self.doors).await?;
-        Ok(ObservedThread { name: thread.to_owned(), last, history, inside, stored, write_keys })
-    }
+    Ok(Observed { effects: happenings.texts_from(0), operations, threads })
 }

@@ -8,11 +8,13 @@ use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::checkpoint::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
+    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey, reserved,
 };
 use durasim_runtime::doors::Clock;
 use durasim_runtime::{Doors, Saver, Value};
 use futures::future::BoxFuture;
+
+use super::freeze::Freeze;
 
 /// A fresh store for one case.
 #[derive(Clone)]
@@ -104,12 +106,18 @@ pub(super) struct WatchedSaver {
     inner: Arc<dyn Saver>,
     clock: Arc<dyn Clock>,
     put_delay: Duration,
+    freeze: Arc<Freeze>,
     under_way: Arc<AtomicUsize>,
 }
 
 impl WatchedSaver {
-    pub fn new(inner: Arc<dyn Saver>, clock: Arc<dyn Clock>, put_delay: Duration) -> WatchedSaver {
-        WatchedSaver { inner, clock, put_delay, under_way: Arc::default() }
+    pub fn new(
+        inner: Arc<dyn Saver>,
+        clock: Arc<dyn Clock>,
+        put_delay: Duration,
+        freeze: Arc<Freeze>,
+    ) -> WatchedSaver {
+        WatchedSaver { inner, clock, put_delay, freeze, under_way: Arc::default() }
     }
 
     /// Waits until no call has been under way at several looks in a row. A dropped run does its
@@ -122,14 +130,32 @@ impl WatchedSaver {
         }
     }
 
-    fn count<T: Send + 'static>(&self, delay: Duration, call: SaverResult<T>) -> SaverResult<T> {
-        let (clock, counted) = (self.clock.clone(), Counted::new(&self.under_way));
+    fn read<T: Send + 'static>(&self, call: SaverResult<T>) -> SaverResult<T> {
+        let (freeze, counted) = (self.freeze.clone(), Counted::new(&self.under_way));
+        Box::pin(async move {
+            let _counted = counted;
+            freeze.hold().await;
+            call.await
+        })
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        delay: Duration,
+        task: Option<String>,
+        call: SaverResult<T>,
+    ) -> SaverResult<T> {
+        let (clock, freeze) = (self.clock.clone(), self.freeze.clone());
+        let counted = Counted::new(&self.under_way);
         Box::pin(async move {
             let _counted = counted;
             if !delay.is_zero() {
                 clock.sleep(delay).await;
             }
-            call.await
+            freeze.before_write().await;
+            let result = call.await;
+            freeze.after_write(task.as_deref()).await;
+            result
         })
     }
 }
@@ -151,7 +177,7 @@ impl Drop for Counted {
 
 impl Saver for WatchedSaver {
     fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.count(Duration::ZERO, self.inner.get_tuple(key, id))
+        self.read(self.inner.get_tuple(key, id))
     }
 
     fn list(
@@ -160,7 +186,7 @@ impl Saver for WatchedSaver {
         namespace: Option<&str>,
         filter: ListFilter,
     ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.count(Duration::ZERO, self.inner.list(thread, namespace, filter))
+        self.read(self.inner.list(thread, namespace, filter))
     }
 
     fn put(
@@ -172,7 +198,7 @@ impl Saver for WatchedSaver {
         new_versions: ChannelVersions,
     ) -> SaverResult<()> {
         let put = self.inner.put(key, parent, checkpoint, metadata, new_versions);
-        self.count(self.put_delay, put)
+        self.write(self.put_delay, None, put)
     }
 
     fn put_writes(
@@ -183,11 +209,14 @@ impl Saver for WatchedSaver {
         task_path: &str,
         writes: Vec<(Arc<str>, Arc<Value>)>,
     ) -> SaverResult<()> {
+        // Rows of signals only do not finish a task.
+        let is_signal = |(channel, _): &(Arc<str>, _)| reserved::fixed_index(channel).is_some();
+        let finished = (!writes.iter().all(is_signal)).then(|| task.to_owned());
         let put = self.inner.put_writes(key, checkpoint, task, task_path, writes);
-        self.count(Duration::ZERO, put)
+        self.write(Duration::ZERO, finished, put)
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.count(Duration::ZERO, self.inner.delete_thread(thread))
+        self.write(Duration::ZERO, None, self.inner.delete_thread(thread))
     }
 }
