@@ -47,7 +47,7 @@ fn graph() -> TypedGraph<Booking> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let doors = Doors::production();
     let saver = Arc::new(MemorySaver::new(&doors));
     let graph = graph().compile(Some(saver), &doors, Profile::Safe.options())?;

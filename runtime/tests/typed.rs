@@ -373,6 +373,15 @@ async fn an_input_that_fits_is_taken() {
     assert_eq!(booking.messages, ["late", "later"]);
 }
 
+/// What an input may not write is left out, so it need not fit.
+#[tokio::test]
+async fn an_input_is_checked_by_the_keys_that_it_may_write() {
+    let graph = compiled(two_steps().input_keys(&["status"]));
+    let input = Input::New(from_json(json!({ "status": "open", "table": "none" })));
+    graph.invoke(input, RunConfig::new(THREAD)).await.expect("it is taken");
+    assert_eq!(state(&graph).await.get::<u8>("table"), Err(StateError::Missing("table".into())));
+}
+
 /// The body of the response to an input.
 async fn post(graph: CompiledGraph, body: serde_json::Value) -> (u16, serde_json::Value) {
     use axum::body::{Body, to_bytes};

@@ -128,13 +128,16 @@ impl GraphInner {
     }
 
     pub fn check_input(&self, input: &Input) -> Result<(), StateError> {
-        match (&self.outside_check, input) {
-            (None, _) | (_, Input::Resume | Input::New(Value::Nil)) => Ok(()),
-            (Some(_), Input::Command(command)) => self.check_outside(&command.update),
-            (Some(_), Input::New(input)) => match Update::from_map(input) {
-                Ok(update) => self.check_outside(&update),
-                Err(other) => Err(StateError::NoMap(other.to_string())),
-            },
+        let Some(check) = &self.outside_check else { return Ok(()) };
+        match input {
+            Input::Resume | Input::New(Value::Nil) => Ok(()),
+            Input::Command(command) => self.check_outside(&command.update),
+            Input::New(Value::Map(entries)) => entries
+                .iter()
+                .filter_map(|(key, value)| Some((key.as_str()?, value)))
+                .filter(|(key, _)| self.input_keys.contains(*key))
+                .try_for_each(|(key, value)| check(key, value)),
+            Input::New(other) => Err(StateError::NoMap(other.to_string())),
         }
     }
 

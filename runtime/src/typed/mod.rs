@@ -88,7 +88,7 @@ pub trait Schema: FromState {
 /// What a node or a router of a [`TypedGraph`] may take.
 ///
 /// That is any struct that derives [`macro@State`]: the graph's own, or one with some of its keys.
-/// Beside those: [`State`] for the state as it is, [`Argument`] for what a Send carries, and `()`.
+/// Beside those: [`struct@State`] for the state as it is, [`Argument`] for what a Send carries, and `()`.
 #[diagnostic::on_unimplemented(
     message = "a node or router cannot take `{Self}`",
     note = "it takes a struct that derives `State`, `Argument<T>`, `State` itself, or `()`"
