@@ -11,6 +11,7 @@ pub mod http;
 pub mod pregel;
 pub mod profile;
 pub mod stream;
+pub mod typed;
 pub mod value;
 
 pub use checkpoint::saver::Saver;
@@ -18,4 +19,6 @@ pub use doors::Doors;
 pub use graph::{CompiledGraph, END, NodeContext, NodeError, START, State, StateGraph, Update};
 pub use profile::{CancelStyle, Durability, Options, Profile};
 pub use stream::{Chunk, RunStream, StreamMode};
+// The derive. Nodes of untyped graphs read a type of the same name, which stands above.
+pub use typed::{State, TypedGraph};
 pub use value::Value;

@@ -190,7 +190,8 @@ pub enum UnknownTargets {
 }
 
 /// What [`crate::StateGraph::compile`] makes of a graph that is possible but looks like a mistake:
-/// a node that no edge, branch or named destination leads to.
+/// a node that no edge, branch or named destination leads to, or two nodes side by side that say
+/// that they write one key which takes a single value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspicions {
     /// Logged, and kept in [`crate::CompiledGraph::warnings`].

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use crate::value::Shared;
 pub use managed::{Managed, Progress};
 pub use overwrite::overwrite;
-pub use reducer::Reducer;
+pub(crate) use overwrite::overwritten;
+pub use reducer::{Folded, Reducer};
 
 /// Two writers, or a value of the wrong kind.
 #[derive(Debug, Clone, thiserror::Error, PartialEq)]

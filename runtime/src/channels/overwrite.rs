@@ -14,7 +14,7 @@ pub fn overwrite<T: serde::Serialize>(value: &T) -> Result<Value, CodecError> {
 }
 
 /// The value inside, if `value` is an overwrite.
-pub(super) fn overwritten(value: &Value) -> Option<Value> {
+pub(crate) fn overwritten(value: &Value) -> Option<Value> {
     let Value::Map(entries) = value else { return read_overwrite(value) };
     if let [(key, inner)] = entries.as_slice()
         && key.as_str() == Some(MARK)

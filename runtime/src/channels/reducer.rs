@@ -1,8 +1,11 @@
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::overwrite::overwritten;
 use super::{Channel, ChannelError};
-use crate::value::{Shared, Value};
+use crate::value::{self, Shared, Value};
 
 type Fold = dyn Fn(Value, &Value) -> Result<Value, String> + Send + Sync;
 
@@ -20,6 +23,23 @@ impl Reducer {
         fold: impl Fn(Value, &Value) -> Result<Value, String> + Send + Sync + 'static,
     ) -> Reducer {
         Reducer { initial: Arc::new(initial), fold: Arc::new(fold) }
+    }
+
+    /// A function over a type of the user's: the value so far and one write give the next value.
+    /// It may refuse a write ([`Folded`]). Starts as the type's default.
+    ///
+    /// Panics when the default cannot be serialized.
+    pub fn of<T, R>(fold: impl Fn(T, T) -> R + Send + Sync + 'static) -> Reducer
+    where
+        T: Serialize + DeserializeOwned + Default,
+        R: Folded<T>,
+    {
+        let initial = value::to_value(&T::default()).expect("the default can be written");
+        Reducer::new(initial, move |sum, write| {
+            let read = |value| value::from_value::<T>(value).map_err(|error| error.to_string());
+            let folded = fold(read(&sum)?, read(write)?).folded()?;
+            value::to_value(&folded).map_err(|error| error.to_string())
+        })
     }
 
     /// Lists are concatenated; starts as `[]`.
@@ -41,6 +61,23 @@ impl Reducer {
             let total = fits(&sum)?.checked_add(fits(write)?);
             total.map(Value::from).ok_or_else(|| "the sum leaves 64 bits".to_owned())
         })
+    }
+}
+
+/// What a fold over `T` gives: the next value, or why a write is refused.
+pub trait Folded<T> {
+    fn folded(self) -> Result<T, String>;
+}
+
+impl<T> Folded<T> for T {
+    fn folded(self) -> Result<T, String> {
+        Ok(self)
+    }
+}
+
+impl<T, E: ToString> Folded<T> for Result<T, E> {
+    fn folded(self) -> Result<T, String> {
+        self.map_err(|error| error.to_string())
     }
 }
 

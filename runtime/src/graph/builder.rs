@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::compiled::{Branch, CompiledGraph, GraphInner, NodeBody, NodePlan};
+use super::compiled::{Branch, CompiledGraph, GraphInner, NodeBody, NodePlan, OutsideCheck};
 use super::node::{NodeFn, Router, node_fn};
 use super::{
     END, Goto, GraphError, IntoCommand, NodeContext, NodeError, NodeOptions, START, State,
@@ -35,6 +35,7 @@ pub struct StateGraph {
     pub(super) interrupt_before: Vec<String>,
     pub(super) interrupt_after: Vec<String>,
     persistence: Persistence,
+    pub(crate) outside_check: Option<OutsideCheck>,
     pub(super) mistakes: Vec<GraphError>,
 }
 
@@ -81,6 +82,7 @@ impl StateGraph {
             interrupt_before: Vec::new(),
             interrupt_after: Vec::new(),
             persistence: Persistence::default(),
+            outside_check: None,
             mistakes: Vec::new(),
         }
     }
@@ -149,12 +151,17 @@ impl StateGraph {
 
     /// A graph as a step: it gets the state and writes what it ends with, by the keys that both
     /// graphs have.
-    pub fn subgraph(self, name: &str, graph: StateGraph) -> StateGraph {
+    pub fn subgraph(self, name: &str, graph: impl Into<StateGraph>) -> StateGraph {
         self.subgraph_with(name, NodeOptions::new(), graph)
     }
 
-    pub fn subgraph_with(self, name: &str, options: NodeOptions, graph: StateGraph) -> StateGraph {
-        self.add(name, Node { body: Body::Subgraph(Box::new(graph)), options })
+    pub fn subgraph_with(
+        self,
+        name: &str,
+        options: NodeOptions,
+        graph: impl Into<StateGraph>,
+    ) -> StateGraph {
+        self.add(name, Node { body: Body::Subgraph(Box::new(graph.into())), options })
     }
 
     fn add(mut self, name: &str, node: Node) -> StateGraph {
@@ -166,6 +173,15 @@ impl StateGraph {
             self.mistakes.push(GraphError::Duplicate(name.to_owned()));
         }
         self
+    }
+
+    /// A node that reads these keys, as its type says: they must be declared by now.
+    pub(crate) fn note_keys(&mut self, node: &str, keys: &[&str]) {
+        let unknown = keys.iter().filter(|key| !self.keys.contains_key(**key));
+        self.mistakes.extend(unknown.map(|&key| GraphError::NoSuchKey {
+            place: format!("node {node:?}"),
+            key: key.to_owned(),
+        }));
     }
 
     /// What this graph keeps of itself when it runs inside a node.
@@ -348,6 +364,7 @@ impl StateGraph {
             interrupt_before: names(self.interrupt_before),
             interrupt_after: names(self.interrupt_after),
             persistence: self.persistence,
+            outside_check: self.outside_check,
             saver: around.saver.clone(),
             options: around.options,
             mint: around.mint.clone(),

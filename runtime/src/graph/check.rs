@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::builder::{StateGraph, is_all_nodes};
 use super::{END, GraphError, START};
+use crate::channels::ChannelSpec;
 
 impl StateGraph {
     /// The first mistake, in this graph or in one inside it.
@@ -59,12 +60,12 @@ impl StateGraph {
                 return Err(error);
             }
         }
-        let of_keys = [("the input", &self.input), ("the output", &self.output)];
-        for (place, keys) in of_keys {
-            self.check_keys(place, keys.as_deref())?;
+        for (place, keys) in [("input_keys", &self.input), ("output_keys", &self.output)] {
+            self.check_keys(place, keys.iter().flatten())?;
         }
         for (name, node) in &self.nodes {
-            self.check_keys(name, node.options.reads.as_deref())?;
+            let reads = node.options.reads.iter().flatten();
+            self.check_keys(&format!("node {name:?}"), reads.chain(&node.options.writes))?;
             for to in &node.options.destinations {
                 self.check_edge(name, to)?;
             }
@@ -78,10 +79,14 @@ impl StateGraph {
         Ok(())
     }
 
-    fn check_keys(&self, of: &str, keys: Option<&[String]>) -> Result<(), GraphError> {
-        match keys.unwrap_or_default().iter().find(|key| !self.keys.contains_key(key.as_str())) {
+    fn check_keys<'k>(
+        &self,
+        place: &str,
+        mut keys: impl Iterator<Item = &'k String>,
+    ) -> Result<(), GraphError> {
+        match keys.find(|key| !self.keys.contains_key(key.as_str())) {
             None => Ok(()),
-            Some(key) => Err(GraphError::NoSuchKey { node: of.to_owned(), key: key.clone() }),
+            Some(key) => Err(GraphError::NoSuchKey { place: place.to_owned(), key: key.clone() }),
         }
     }
 
@@ -89,7 +94,36 @@ impl StateGraph {
     pub(super) fn suspicions(&self) -> Vec<GraphError> {
         let reached = self.reached();
         let lost = self.nodes.keys().filter(|name| !reached.contains(&***name));
-        lost.map(|name| GraphError::Unreachable(name.to_string())).collect()
+        let lost = lost.map(|name| GraphError::Unreachable(name.to_string()));
+        lost.chain(self.parallel_writers()).collect()
+    }
+
+    /// Nodes that run in one step, as plain edges lead to both from one place, and that both say
+    /// that they write a key which takes one value per step.
+    fn parallel_writers(&self) -> Vec<GraphError> {
+        let mut found = Vec::new();
+        for (at, (from, one)) in self.edges.iter().enumerate() {
+            for (_, other) in self.edges[at + 1..].iter().filter(|(also, _)| also == from) {
+                let nodes = (self.nodes.get(one.as_str()), self.nodes.get(other.as_str()));
+                let (Some(first), Some(second)) = nodes else { continue };
+                if one == other || first.options.defer != second.options.defer {
+                    continue;
+                }
+                let shared = first.options.writes.iter().filter(|key| {
+                    let takes_one = matches!(
+                        self.keys.get(key.as_str()),
+                        Some(ChannelSpec::LastValue | ChannelSpec::Untracked)
+                    );
+                    takes_one && second.options.writes.contains(key)
+                });
+                found.extend(shared.map(|key| GraphError::ParallelWriters {
+                    key: key.clone(),
+                    nodes: [one.clone(), other.clone()],
+                    after: from.clone(),
+                }));
+            }
+        }
+        found
     }
 
     fn check_edge(&self, from: &str, to: &str) -> Result<(), GraphError> {

@@ -7,9 +7,11 @@ use super::Update;
 use crate::value::{self, Shared, Value};
 
 /// An update and directions together. A node returns one, and so may a caller give one to a thread.
+///
+/// `U` is the kind of update: an [`Update`] of any keys, or the one of a typed state.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Command {
-    pub update: Update,
+pub struct Command<U = Update> {
+    pub update: U,
     /// Where to go, besides what the node's edges say.
     pub goto: Vec<Goto>,
     /// Answers to interrupts. Only a caller's command has any.
@@ -57,17 +59,6 @@ impl Command {
         Command::default()
     }
 
-    pub fn update(mut self, update: Update) -> Command {
-        self.update = update;
-        self
-    }
-
-    /// Goes to a node, or sends. Several directions add up.
-    pub fn goto(mut self, to: impl Into<Goto>) -> Command {
-        self.goto.push(to.into());
-        self
-    }
-
     /// The answer for the one interrupt that waits.
     pub fn resume(value: impl Into<Value>) -> Command {
         Command { resume: Some(Resume::Value(value.into())), ..Command::new() }
@@ -83,8 +74,22 @@ impl Command {
         self.resume = Some(Resume::ById(answers));
         self
     }
+}
 
-    pub fn to_parent(mut self) -> Command {
+impl<U> Command<U> {
+    /// Writes `update` in place of what the command had to write.
+    pub fn update<V>(self, update: V) -> Command<V> {
+        let Command { update: _, goto, resume, graph } = self;
+        Command { update, goto, resume, graph }
+    }
+
+    /// Goes to a node, or sends. Several directions add up.
+    pub fn goto(mut self, to: impl Into<Goto>) -> Command<U> {
+        self.goto.push(to.into());
+        self
+    }
+
+    pub fn to_parent(mut self) -> Command<U> {
         self.graph = Destination::Parent;
         self
     }
@@ -150,9 +155,10 @@ pub trait IntoCommand {
     fn into_command(self) -> Command;
 }
 
-impl IntoCommand for Command {
+impl<U: Into<Update>> IntoCommand for Command<U> {
     fn into_command(self) -> Command {
-        self
+        let Command { update, goto, resume, graph } = self;
+        Command { update: update.into(), goto, resume, graph }
     }
 }
 

@@ -2,15 +2,15 @@ use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State};
+use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State, StateError, Update};
 use crate::channels::{Channel, ChannelSpec, Managed, Progress};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{Checkpoint, reserved};
 use crate::doors::Doors;
-use crate::pregel::Finalizer;
+use crate::pregel::{Finalizer, Input};
 use crate::profile::Options;
-use crate::value::Shared;
+use crate::value::{Shared, Value};
 
 /// A checked graph with its saver and doors, ready to run. Cheap to clone.
 #[derive(Clone)]
@@ -29,6 +29,12 @@ impl CompiledGraph {
 
     pub fn options(&self) -> Options {
         self.inner.options
+    }
+
+    /// Does what an input or a command brings fit a typed state? A run checks it by itself, before
+    /// it stores anything. A graph without types takes everything.
+    pub fn check(&self, input: &Input) -> Result<(), StateError> {
+        self.inner.check_input(input)
     }
 
     /// What looked like a mistake, under the option that does not refuse it.
@@ -53,6 +59,7 @@ pub(crate) struct GraphInner {
     pub interrupt_before: Vec<Arc<str>>,
     pub interrupt_after: Vec<Arc<str>>,
     pub persistence: Persistence,
+    pub outside_check: Option<OutsideCheck>,
     pub saver: Option<Arc<dyn Saver>>,
     pub options: Options,
     pub mint: Arc<IdMint>,
@@ -60,6 +67,9 @@ pub(crate) struct GraphInner {
     pub doors: Doors,
     pub warnings: Vec<GraphError>,
 }
+
+/// May this key be given this value from outside: by an input, a command or an update?
+pub(crate) type OutsideCheck = Arc<dyn Fn(&str, &Value) -> Result<(), StateError> + Send + Sync>;
 
 /// The channels of one run, in declaration order.
 pub(crate) type Channels = IndexMap<Arc<str>, Box<dyn Channel>>;
@@ -115,6 +125,25 @@ impl GraphInner {
             }
         }
         Ok(State::new(values))
+    }
+
+    pub fn check_input(&self, input: &Input) -> Result<(), StateError> {
+        let Some(check) = &self.outside_check else { return Ok(()) };
+        match input {
+            Input::Resume | Input::New(Value::Nil) => Ok(()),
+            Input::Command(command) => self.check_outside(&command.update),
+            Input::New(Value::Map(entries)) => entries
+                .iter()
+                .filter_map(|(key, value)| Some((key.as_str()?, value)))
+                .filter(|(key, _)| self.input_keys.contains(*key))
+                .try_for_each(|(key, value)| check(key, value)),
+            Input::New(other) => Err(StateError::NoMap(other.to_string())),
+        }
+    }
+
+    pub fn check_outside(&self, update: &Update) -> Result<(), StateError> {
+        let Some(check) = &self.outside_check else { return Ok(()) };
+        update.writes.iter().try_for_each(|(key, value)| check(key, value))
     }
 
     pub fn is_state_key(&self, name: &str) -> bool {

@@ -21,8 +21,14 @@ pub enum GraphError {
     Unreachable(String),
     #[error("{where_} names {node:?}, and there is no such node")]
     NoSuchNode { where_: &'static str, node: String },
-    #[error("node {node:?} reads {key:?}, which is no key of the state")]
-    NoSuchKey { node: String, key: String },
+    /// `place` is a node, or the list of the input's or output's keys.
+    #[error("{place} names {key:?}, which is no key of the state")]
+    NoSuchKey { place: String, key: String },
+    #[error(
+        "nodes {nodes:?} both run after {after:?} and both write {key:?}, which takes one value per \
+         step; give it a reducer, or let one run after the other"
+    )]
+    ParallelWriters { key: String, nodes: [String; 2], after: String },
     #[error("in subgraph {node:?}: {error}")]
     InSubgraph { node: String, error: Box<GraphError> },
 }

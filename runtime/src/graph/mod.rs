@@ -23,6 +23,7 @@ pub use error::{GraphError, Interrupt, NodeError};
 pub use node::Update;
 pub(crate) use node::{NodeFn, Router};
 pub use policy::{NodeOptions, RetryOn, RetryPolicy};
+pub(crate) use state::read_key;
 pub use state::{State, StateError};
 
 /// Where every run begins.

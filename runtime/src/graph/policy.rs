@@ -83,6 +83,7 @@ pub struct NodeOptions {
     pub(crate) defer: bool,
     pub(crate) retry: Vec<RetryPolicy>,
     pub(crate) reads: Option<Vec<String>>,
+    pub(crate) writes: Vec<String>,
     pub(crate) destinations: Vec<String>,
 }
 
@@ -106,6 +107,14 @@ impl NodeOptions {
     /// The node sees these keys only (its input schema).
     pub fn reads(mut self, keys: &[&str]) -> NodeOptions {
         self.reads = Some(keys.iter().map(|&key| key.to_owned()).collect());
+        self
+    }
+
+    /// Keys that the node means to write. It may write others, too; what is said here is checked
+    /// when the graph is compiled: the keys exist, and no two nodes that run side by side mean to
+    /// write one that takes a single value.
+    pub fn writes(mut self, keys: &[&str]) -> NodeOptions {
+        self.writes.extend(keys.iter().map(|&key| key.to_owned()));
         self
     }
 

@@ -38,6 +38,10 @@ fn parent(class: &str) -> Option<&'static str> {
         "IndentationError" => "SyntaxError",
         "TabError" => "IndentationError",
         "JSONDecodeError" | "UnicodeError" => "ValueError",
+        // pydantic's.
+        "ValidationError" => "ValueError",
+        // Our own: a state that does not fit its reader's types.
+        "StateError" => "TypeError",
         "UnicodeDecodeError" | "UnicodeEncodeError" | "UnicodeTranslateError" => "UnicodeError",
         // LangGraph's own.
         "GraphRecursionError" => "RecursionError",

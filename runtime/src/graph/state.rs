@@ -12,6 +12,8 @@ pub enum StateError {
     Missing(String),
     #[error("state key {key:?}: {problem}")]
     Unfit { key: String, problem: String },
+    #[error("a map from state keys to values is expected, and not {0}")]
+    NoMap(String),
 }
 
 /// What a node reads: the values of the channels at the start of its super-step. Cheap to clone.
@@ -55,9 +57,16 @@ impl State {
 
     /// The value of `key` as a `T`.
     pub fn get<T: DeserializeOwned>(&self, key: &str) -> Result<T, StateError> {
-        let value = self.value(key).ok_or_else(|| StateError::Missing(key.to_owned()))?;
-        value::from_value(value)
-            .map_err(|e| StateError::Unfit { key: key.to_owned(), problem: e.to_string() })
+        read_key(key, self.value(key).ok_or_else(|| StateError::Missing(key.to_owned()))?)
+    }
+
+    /// As [`State::get`]; while the channel is empty, what nil reads as: `None` for an `Option`. A
+    /// type that cannot be nil is missing.
+    pub fn get_or_nil<T: DeserializeOwned>(&self, key: &str) -> Result<T, StateError> {
+        match self.value(key) {
+            Some(value) => read_key(key, value),
+            None => value::from_value(&Value::Nil).map_err(|_| StateError::Missing(key.to_owned())),
+        }
     }
 
     /// As [`State::get`], or `default` while the channel is empty.
@@ -79,4 +88,10 @@ impl State {
         }
         value::map(self.0.values.iter().map(|(key, value)| (key.to_string(), (**value).clone())))
     }
+}
+
+/// A value as a `T`; an error names its key.
+pub(crate) fn read_key<T: DeserializeOwned>(key: &str, value: &Value) -> Result<T, StateError> {
+    value::from_value(value)
+        .map_err(|e| StateError::Unfit { key: key.to_owned(), problem: e.to_string() })
 }

@@ -225,6 +225,7 @@ where
             (Some(_), Some(_)) => return Err(unfit("`input` and `command` exclude each other")),
             (None, None) => return Err(unfit("missing field `input` (null continues the thread)")),
         };
+        service.graph.check(&input).map_err(unfit)?;
         Ok(RunRequest { input, config: RunConfig { recursion_limit, ..config } })
     }
 }

@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use crate::graph::Command;
+use crate::graph::{Command, StateError, Update};
 use crate::profile::{CancelStyle, Durability};
 use crate::stream::StreamMode;
-use crate::value::Value;
+use crate::value::{self, Value};
 
 /// How a run is started.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,17 @@ pub enum Input {
 }
 
 impl Input {
+    /// A new turn that brings `update`. The error is that of a value which could not be written.
+    pub fn of(update: impl Into<Update>) -> Result<Input, StateError> {
+        let Update { writes, problem } = update.into();
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(Input::New(value::map(
+                writes.iter().map(|(key, value)| (key.to_string(), (**value).clone())),
+            ))),
+        }
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Input::New(_) => "input",

@@ -1,5 +1,5 @@
 use crate::checkpoint::saver::SaverError;
-use crate::graph::NodeError;
+use crate::graph::{NodeError, StateError};
 
 /// Why a run ended without finishing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum RunError {
     NothingAsked { thread: String },
     #[error("no interrupt {id} waits on thread {thread:?}; what waits: {waiting}")]
     UnknownInterrupt { thread: String, id: String, waiting: String },
+    /// An input or a command brings what does not fit a typed state. Nothing is stored.
+    #[error("the input: {0}")]
+    BadInput(StateError),
     #[error("the command: {problem}")]
     BadCommand { problem: String },
     #[error("there is no parent graph to command")]
@@ -48,6 +51,7 @@ impl RunError {
             RunError::Node { error: NodeError::Failed { kind, .. }, .. } => kind,
             RunError::Node { error: NodeError::Command(_), .. } => "ParentCommand",
             RunError::Node { .. } => "GraphInterrupt",
+            RunError::BadInput(_) => "ValidationError",
             RunError::InvalidUpdate { .. }
             | RunError::BadCommand { .. }
             | RunError::BadUpdate { .. }

@@ -71,6 +71,9 @@ impl RunCore {
         input: Input,
     ) -> Result<(), RunError> {
         let goes_on = self.goes_on(state, &input);
+        if !goes_on || matches!(&input, Input::Command(_)) {
+            self.graph.check_input(&input).map_err(RunError::BadInput)?;
+        }
         let told = self.inside.as_ref().and_then(|inside| inside.resuming);
         let is_answer = matches!(&input, Input::Command(Command { resume: Some(_), .. }));
         let is_time_travel = state.is_replaying && !is_answer && told != Some(true);

@@ -26,8 +26,8 @@ pub struct StateUpdate {
 }
 
 impl StateUpdate {
-    pub fn new(values: Update) -> StateUpdate {
-        StateUpdate { values: Some(values), as_node: None }
+    pub fn new(values: impl Into<Update>) -> StateUpdate {
+        StateUpdate { values: Some(values.into()), as_node: None }
     }
 
     pub fn as_node(mut self, node: &str) -> StateUpdate {
@@ -80,6 +80,9 @@ impl CompiledGraph {
         if let (None, Some(checkpoint)) = (&saved, &at) {
             let (thread, checkpoint) = (thread.to_owned(), checkpoint.to_string());
             return Err(RunError::UnknownCheckpoint { thread, checkpoint });
+        }
+        for values in updates.iter().filter_map(|update| update.values.as_ref()) {
+            self.inner.check_outside(values).map_err(|error| bad(error.to_string()))?;
         }
         let editor = Editor::open(self, thread, saved.clone());
         let is_special = |update: &StateUpdate| match update.as_node.as_deref() {

@@ -68,6 +68,20 @@ fn from_document(text: &str) -> Table {
     table
 }
 
+/// Where each crate lies, from the root.
+fn folders(metadata: &Json) -> BTreeMap<String, String> {
+    let root = metadata["workspace_root"].as_str().unwrap_or_default();
+    let mut folders = BTreeMap::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let text = |of: &str| package[of].as_str().unwrap_or_default().to_owned();
+        let (name, manifest) = (text("name"), text("manifest_path"));
+        let folder = manifest.trim_start_matches(root).trim_end_matches("/Cargo.toml");
+        let name = name.strip_prefix(OURS).unwrap_or(&name).to_owned();
+        folders.insert(name, folder.trim_start_matches('/').to_owned());
+    }
+    folders
+}
+
 fn differences(cargo: &Table, document: &Table) -> Vec<String> {
     let mut complaints = Vec::new();
     let crates: BTreeSet<&String> = cargo.keys().chain(document.keys()).collect();
@@ -161,10 +175,12 @@ fn unused(of: &str, outside: &Names, code: &[String]) -> Vec<String> {
 
 #[test]
 fn every_dependency_is_used() {
-    let files = tree::texts(&[".rs"]);
+    let (files, metadata) = (tree::texts(&[".rs"]), metadata());
+    let folders = folders(&metadata);
+    assert_eq!(folders["derive"], "runtime/derive");
     let mut complaints = Vec::new();
-    for (name, uses) in from_cargo(&metadata()) {
-        let source = format!("{name}/src/");
+    for (name, uses) in from_cargo(&metadata) {
+        let source = format!("{}/src/", folders[&name]);
         let mine = files.iter().filter(|(path, _)| path.starts_with(&source));
         let mine: Vec<String> = mine.map(|(_, text)| code(text)).collect();
         complaints.extend(unused(&name, &uses.outside, &mine));

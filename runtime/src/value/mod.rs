@@ -1,6 +1,10 @@
 //! Values as they live in channels: the msgpack data model, shared and never mutated.
 
+mod read;
+
 use std::sync::Arc;
+
+pub use read::{ReadError, from_value};
 
 /// A msgpack value. Extension types that we do not interpret are carried byte for byte.
 pub type Value = rmpv::Value;
@@ -20,11 +24,6 @@ pub fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, rmpv::ext::Erro
         Ok(json) => Ok(from_json(json)),
         Err(error) => Err(rmpv::ext::Error::Syntax(error.to_string())),
     }
-}
-
-/// Reads a value as `T`.
-pub fn from_value<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, rmpv::ext::Error> {
-    rmpv::ext::from_value(value.clone())
 }
 
 /// JSON to msgpack: integers stay integers, everything else is what it looks like.
