@@ -10,6 +10,7 @@ use super::apply::{Contribution, apply, from_input};
 use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
+use super::deltas::{Deltas, Rebuilt, rebuild};
 use super::plan::plan;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
@@ -42,8 +43,9 @@ impl RunCore {
                 checkpoint: checkpoint.to_string(),
             });
         }
+        let rebuilt = rebuild(&graph, saver.as_ref(), saved.as_ref()).await?;
         let is_replaying = config.checkpoint.is_some();
-        let state = Mutex::new(RunCore::opened(&graph, &config, saved, is_replaying));
+        let state = Mutex::new(RunCore::opened(&graph, &config, saved, &rebuilt, is_replaying));
         let family = Arc::default();
         let core =
             RunCore { graph, config, key, saver, inside: None, family, labels, outlet, state };
@@ -97,7 +99,7 @@ impl RunCore {
         if is_time_travel && self.inside.is_none() {
             let before = match state.metadata.source {
                 Source::Update | Source::Fork => state.before_head.clone(),
-                Source::Input | Source::Loop => None,
+                Source::Input | Source::Loop | Source::Anchor => None,
             };
             let before = before.unwrap_or_else(|| state.checkpoint.id.clone());
             let _ = self.family.replay.set(Replay { before, visited: Mutex::default() });
@@ -256,6 +258,7 @@ impl RunCore {
         graph: &GraphInner,
         config: &RunConfig,
         saved: Option<CheckpointTuple>,
+        rebuilt: &Rebuilt,
         is_replaying: bool,
     ) -> RunState {
         let loaded = saved.as_ref().map(|tuple| tuple.checkpoint.id.clone());
@@ -266,7 +269,8 @@ impl RunCore {
         };
         let step = metadata.step + 1;
         RunState {
-            channels: graph.open_channels(&checkpoint),
+            channels: graph.open_channels(&checkpoint, rebuilt),
+            deltas: Deltas::of_loaded(graph, &checkpoint.id, &pending),
             stored_versions: checkpoint.channel_versions.clone(),
             // An empty list means the same as none: look at every node.
             updated: checkpoint
@@ -315,7 +319,7 @@ fn waiting_interrupts(state: &RunState) -> BTreeSet<String> {
         .collect()
 }
 
-fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
+pub(super) fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
     Checkpoint {
         ts: id::timestamp(graph.doors.clock.now()),
         id: graph.mint.mint(-2),

@@ -1,10 +1,11 @@
 //! Writing to a thread from outside a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use super::apply::{Contribution, apply, from_input};
 use super::core::{RunCore, RunState};
+use super::deltas::{Counters, rebuild};
 use super::plan::plan;
 use super::task::Task;
 use super::{RunConfig, RunError};
@@ -12,6 +13,7 @@ use crate::checkpoint::id::derived_id;
 use crate::checkpoint::{CheckpointTuple, Metadata, Source, ThreadKey, reserved};
 use crate::doors::Labels;
 use crate::graph::{Command, CompiledGraph, END, Update};
+use crate::profile::DeltaRows;
 use crate::stream::Outlet;
 use crate::value::Shared;
 
@@ -81,7 +83,7 @@ impl CompiledGraph {
             let (thread, checkpoint) = (thread.to_owned(), checkpoint.to_string());
             return Err(RunError::UnknownCheckpoint { thread, checkpoint });
         }
-        let editor = Editor::open(self, thread, saved.clone());
+        let editor = Editor::open(self, thread, saved.clone()).await?;
         let is_special = |update: &StateUpdate| match update.as_node.as_deref() {
             Some(END) => update.values.is_none(),
             Some(reserved::INPUT | COPY) => true,
@@ -98,7 +100,7 @@ impl CompiledGraph {
                 _ => editor.input(values.unwrap_or_default()).await,
             };
         }
-        editor.write(updates).await
+        editor.write(updates, at.is_some()).await
     }
 }
 
@@ -113,10 +115,19 @@ struct Editor {
 }
 
 impl Editor {
-    fn open(graph: &CompiledGraph, thread: &str, saved: Option<CheckpointTuple>) -> Editor {
+    async fn open(
+        graph: &CompiledGraph,
+        thread: &str,
+        saved: Option<CheckpointTuple>,
+    ) -> Result<Editor, RunError> {
         let graph = graph.inner.clone();
         let config = RunConfig::new(thread);
-        let state = Mutex::new(RunCore::opened(&graph, &config, saved.clone(), false));
+        let rebuilt = rebuild(&graph, graph.saver.as_ref(), saved.as_ref()).await?;
+        let mut state = RunCore::opened(&graph, &config, saved.clone(), &rebuilt, false);
+        // Every node is looked at after an update, whatever has changed.
+        state.updated = None;
+        state.metadata.extra.clear();
+        let state = Mutex::new(state);
         let core = RunCore {
             key: ThreadKey::root(thread),
             saver: graph.saver.clone(),
@@ -128,7 +139,7 @@ impl Editor {
             config,
             state,
         };
-        Editor { core, saved }
+        Ok(Editor { core, saved })
     }
 
     /// Finishes what is unfinished, without running it.
@@ -185,8 +196,9 @@ impl Editor {
         self.put_with(Source::Fork, step + 1, step, false).await
     }
 
-    /// Writes as nodes do.
-    async fn write(self, updates: Vec<StateUpdate>) -> Result<Arc<str>, RunError> {
+    /// Writes as nodes do. `is_branch` tells that the checkpoint was named, and so may have others
+    /// that come after it.
+    async fn write(self, updates: Vec<StateUpdate>, is_branch: bool) -> Result<Arc<str>, RunError> {
         let nodes = self.writers(&updates)?;
         let mut free: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
         if self.saved.is_some() {
@@ -220,6 +232,13 @@ impl Editor {
             .collect();
         // Everything is worked out before anything is stored, so that a mistake stores nothing.
         self.apply(&mut self.core.state.lock().unwrap(), contributions)?;
+        let holds_whole = is_branch && self.core.graph.options.delta_rows == DeltaRows::Checked;
+        self.count(written.iter().map(|(.., writes)| &**writes), holds_whole);
+        if holds_whole {
+            for (.., writes) in &mut written {
+                writes.retain(|(channel, _)| !self.core.graph.is_delta(channel));
+            }
+        }
         if let (Some(saved), Some(saver)) = (&self.saved, &self.core.saver) {
             for (_, task, writes) in written.iter().filter(|(.., writes)| !writes.is_empty()) {
                 let at = &saved.checkpoint.id;
@@ -228,6 +247,39 @@ impl Editor {
         }
         let step = self.step() + 1;
         self.put(Source::Update, step, step).await
+    }
+
+    /// Says which delta channels the update's checkpoint holds whole: of a fresh thread all, as there
+    /// is nothing that their rows could stand beside; else those that are due, or, if so asked, all
+    /// that were written.
+    fn count<'w>(
+        &self,
+        writes: impl Iterator<Item = &'w [(Arc<str>, Shared)]> + Clone,
+        holds_whole: bool,
+    ) {
+        let graph = &self.core.graph;
+        let written = writes.clone().flatten().map(|(channel, _)| channel.clone());
+        let written: BTreeSet<Arc<str>> = written.collect();
+        let mut state = self.core.state.lock().unwrap();
+        let state = &mut *state;
+        let before = self.saved.as_ref().map_or(&state.metadata, |saved| &saved.metadata);
+        let mut counters = Counters::read(graph, before);
+        counters.count(Some(&written));
+        let deltas = &mut state.deltas;
+        if graph.options.delta_rows == DeltaRows::Checked {
+            deltas.note(graph, writes);
+        }
+        deltas.whole.append(&mut counters.due(graph));
+        let all = graph.deltas().map(|(name, _)| name);
+        deltas.whole.extend(
+            all.filter(|name| self.saved.is_none() || holds_whole && written.contains(*name))
+                .cloned(),
+        );
+        if self.saved.is_some() {
+            counters.store(&deltas.whole, &mut state.metadata.extra);
+        }
+        // LangGraph tells what changed only where there is a snapshot.
+        state.updated = Some(written).filter(|_| !deltas.whole.is_empty());
     }
 
     /// The nodes whose writes these are.
@@ -303,7 +355,7 @@ impl Editor {
         self.put_with(source, step, id_step, true).await
     }
 
-    /// Stores the state as a checkpoint with no updated channels, so that every node is looked at.
+    /// Stores the state as a checkpoint.
     async fn put_with(
         self,
         source: Source,
@@ -312,22 +364,25 @@ impl Editor {
         reads_channels: bool,
     ) -> Result<Arc<str>, RunError> {
         let Editor { core, saved } = self;
-        let (checkpoint, parent, new_versions) = {
+        let (checkpoint, parent, new_versions, extra) = {
             let mut state = core.state.lock().unwrap();
             let before = std::mem::take(&mut state.stored_versions);
-            state.updated = None;
             state.step = id_step;
-            let checkpoint = core.snapshot(&state, reads_channels, None);
+            let whole = match reads_channels {
+                true => std::mem::take(&mut state.deltas.whole),
+                false => BTreeSet::new(),
+            };
+            let checkpoint = core.snapshot(&state, reads_channels, None, &whole);
             let new = checkpoint.channel_versions.iter();
             let new = new.filter(|(name, version)| Some(*version) > before.get(*name));
             let new = new.map(|(name, version)| (name.clone(), version.clone())).collect();
-            (checkpoint, state.head.clone(), new)
+            (checkpoint, state.head.clone(), new, std::mem::take(&mut state.metadata.extra))
         };
         let metadata = Metadata {
             source,
             step,
             parents: saved.map_or_else(BTreeMap::new, |tuple| tuple.metadata.parents),
-            extra: Default::default(),
+            extra,
         };
         let id = checkpoint.id.clone();
         let saver = core.saver.as_ref().ok_or(RunError::NoSaver)?;
