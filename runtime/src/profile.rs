@@ -211,8 +211,11 @@ pub enum DeltaRows {
     /// come in the order of their ids on SQLite, and everywhere at exit durability; and a step that
     /// exit durability resumes with some of its tasks finished counts these twice.
     Trusted,
-    /// Such a checkpoint gets a snapshot, and an update to an explicit checkpoint leaves no rows of
-    /// delta channels beside it, where they would count for its other children. Python reads the
-    /// right value too.
+    /// Such a checkpoint gets a snapshot. A run or an update that starts from an older checkpoint
+    /// leaves no rows of delta channels beside it, where they would count for its other children; to
+    /// know, it reads the head as well. Python, too, then reads the right value.
+    ///
+    /// Two runs at once on one thread can still mislead each other: nobody tells the one what the
+    /// other stores after it has loaded.
     Checked,
 }

@@ -29,6 +29,8 @@ pub(crate) type Rebuilt = BTreeMap<Arc<str>, Shared>;
 pub(crate) struct Deltas {
     /// The checkpoint that the run started from, stored or not.
     pub anchor: Arc<str>,
+    /// The anchor may have children: no rows of delta channels are put beside it.
+    pub is_branched: bool,
     /// Those that the next stored checkpoint must hold whole.
     pub whole: BTreeSet<Arc<str>>,
     /// At exit durability, what the steps so far wrote.
@@ -95,6 +97,21 @@ pub(crate) async fn rebuild(
     Ok(rebuilt)
 }
 
+/// May a checkpoint that was named have children? Rows that come to stand beside it now would count
+/// for them as well. Asked only where somebody minds.
+pub(crate) async fn is_branched(
+    graph: &GraphInner,
+    saver: Option<&Arc<dyn Saver>>,
+    tuple: Option<&CheckpointTuple>,
+) -> Result<bool, SaverError> {
+    let (Some(saver), Some(tuple)) = (saver, tuple) else { return Ok(false) };
+    if graph.options.delta_rows == DeltaRows::Trusted || graph.deltas().next().is_none() {
+        return Ok(false);
+    }
+    let head = saver.get_tuple(&tuple.key, None).await?;
+    Ok(head.is_some_and(|head| head.checkpoint.id != tuple.checkpoint.id))
+}
+
 /// For each delta channel, the updates and the super-steps since its last snapshot.
 pub(super) struct Counters(IndexMap<Arc<str>, (u64, u64)>);
 
@@ -151,6 +168,20 @@ impl Deltas {
             deltas.whole = rows.map(|write| write.channel.clone()).collect();
         }
         deltas
+    }
+
+    /// Takes the rows that must not stand beside this checkpoint out of `writes`.
+    pub fn keep_off(
+        &mut self,
+        graph: &GraphInner,
+        checkpoint: &Arc<str>,
+        writes: &mut Vec<(Arc<str>, Shared)>,
+    ) {
+        if self.is_branched && *checkpoint == self.anchor {
+            for (channel, _) in writes.extract_if(.., |(channel, _)| graph.is_delta(channel)) {
+                self.whole.insert(channel);
+            }
+        }
     }
 
     /// What the tasks of a step wrote.
@@ -213,6 +244,10 @@ impl RunCore {
     /// Exit durability, before the one put: what the steps wrote is stored beside the checkpoint that
     /// the run started from. If that is not stored, an empty one is put for them to hang on.
     pub(super) fn submit_step_writes(self: &Arc<Self>, state: &mut RunState) {
+        if state.deltas.is_branched {
+            let written = state.deltas.steps.iter().map(|write| write.channel.clone());
+            state.deltas.whole.extend(written);
+        }
         let mut whole = Counters::read(&self.graph, &state.metadata).due(&self.graph);
         whole.extend(state.deltas.whole.iter().cloned());
         let mut groups: IndexMap<(i64, Arc<str>), Vec<(Arc<str>, Shared)>> = IndexMap::new();

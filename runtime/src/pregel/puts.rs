@@ -104,12 +104,24 @@ impl RunCore {
     ) -> Checkpoint {
         let doors = self.doors();
         let old = &state.checkpoint;
+        // A snapshot that is due in a step that did not write the channel is news all the same: a
+        // saver may store values by version.
+        let is_updated = |name| state.updated.as_ref().is_some_and(|set| set.contains(name));
+        let mut channel_versions = old.channel_versions.clone();
+        for name in whole.iter().filter(|name| !is_updated(*name)) {
+            let before = channel_versions.get(name);
+            // One that was never written needs a snapshot only against rows that are not its own.
+            if before.is_some() || self.graph.options.delta_rows == DeltaRows::Checked {
+                let next = version::next_version(before.map(|v| &**v), &*doors.entropy);
+                channel_versions.insert(name.clone(), next);
+            }
+        }
         let channel_values = match values {
             false => old.channel_values.clone(),
             true => state
                 .channels
                 .iter()
-                .filter(|(name, _)| old.channel_versions.contains_key(*name))
+                .filter(|(name, _)| channel_versions.contains_key(*name))
                 .filter_map(|(name, channel)| {
                     let value = match whole.contains(name) {
                         true => whole_value(&channel.get()?),
@@ -119,15 +131,6 @@ impl RunCore {
                 })
                 .collect(),
         };
-        // A snapshot that is due in a step that did not write the channel is news all the same: a
-        // saver may store values by version.
-        let is_updated = |name| state.updated.as_ref().is_some_and(|set| set.contains(name));
-        let mut channel_versions = old.channel_versions.clone();
-        for name in whole.iter().filter(|name| !is_updated(*name)) {
-            if let Some(version) = channel_versions.get_mut(name) {
-                *version = version::next_version(Some(version), &*doors.entropy);
-            }
-        }
         Checkpoint {
             ts: crate::checkpoint::id::timestamp(doors.clock.now()),
             id: id.unwrap_or_else(|| self.graph.mint.mint(state.step)),
@@ -238,10 +241,14 @@ impl RunCore {
         checkpoint: &Arc<str>,
         task: &Arc<str>,
         path: String,
-        writes: Vec<(Arc<str>, SharedValue)>,
+        mut writes: Vec<(Arc<str>, SharedValue)>,
     ) {
         let Some(saver) = self.saver.clone() else { return };
         state.puts.prune();
+        state.deltas.keep_off(&self.graph, checkpoint, &mut writes);
+        if writes.is_empty() {
+            return;
+        }
         let has_deltas = writes.iter().any(|(channel, _)| self.graph.is_delta(channel));
         let core = self.clone();
         let (checkpoint, task) = (checkpoint.clone(), task.clone());

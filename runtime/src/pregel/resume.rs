@@ -10,7 +10,7 @@ use super::apply::{Contribution, apply, from_input};
 use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
-use super::deltas::{Deltas, Rebuilt, rebuild};
+use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
@@ -45,7 +45,11 @@ impl RunCore {
         }
         let rebuilt = rebuild(&graph, saver.as_ref(), saved.as_ref()).await?;
         let is_replaying = config.checkpoint.is_some();
-        let state = Mutex::new(RunCore::opened(&graph, &config, saved, &rebuilt, is_replaying));
+        let is_branched =
+            is_replaying && is_branched(&graph, saver.as_ref(), saved.as_ref()).await?;
+        let mut state = RunCore::opened(&graph, &config, saved, &rebuilt, is_replaying);
+        state.deltas.is_branched = is_branched;
+        let state = Mutex::new(state);
         let family = Arc::default();
         let core =
             RunCore { graph, config, key, saver, inside: None, family, labels, outlet, state };

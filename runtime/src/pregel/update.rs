@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::apply::{Contribution, apply, from_input};
 use super::core::{RunCore, RunState};
-use super::deltas::{Counters, rebuild};
+use super::deltas::{Counters, is_branched, rebuild};
 use super::plan::plan;
 use super::task::Task;
 use super::{RunConfig, RunError};
@@ -83,7 +83,9 @@ impl CompiledGraph {
             let (thread, checkpoint) = (thread.to_owned(), checkpoint.to_string());
             return Err(RunError::UnknownCheckpoint { thread, checkpoint });
         }
-        let editor = Editor::open(self, thread, saved.clone()).await?;
+        let is_branched =
+            at.is_some() && is_branched(&self.inner, Some(&saver), saved.as_ref()).await?;
+        let editor = Editor::open(self, thread, saved.clone(), is_branched).await?;
         let is_special = |update: &StateUpdate| match update.as_node.as_deref() {
             Some(END) => update.values.is_none(),
             Some(reserved::INPUT | COPY) => true,
@@ -100,7 +102,7 @@ impl CompiledGraph {
                 _ => editor.input(values.unwrap_or_default()).await,
             };
         }
-        editor.write(updates, at.is_some()).await
+        editor.write(updates).await
     }
 }
 
@@ -119,6 +121,7 @@ impl Editor {
         graph: &CompiledGraph,
         thread: &str,
         saved: Option<CheckpointTuple>,
+        is_branched: bool,
     ) -> Result<Editor, RunError> {
         let graph = graph.inner.clone();
         let config = RunConfig::new(thread);
@@ -126,6 +129,7 @@ impl Editor {
         let mut state = RunCore::opened(&graph, &config, saved.clone(), &rebuilt, false);
         // Every node is looked at after an update, whatever has changed.
         state.updated = None;
+        state.deltas.is_branched = is_branched;
         state.metadata.extra.clear();
         let state = Mutex::new(state);
         let core = RunCore {
@@ -196,9 +200,8 @@ impl Editor {
         self.put_with(Source::Fork, step + 1, step, false).await
     }
 
-    /// Writes as nodes do. `is_branch` tells that the checkpoint was named, and so may have others
-    /// that come after it.
-    async fn write(self, updates: Vec<StateUpdate>, is_branch: bool) -> Result<Arc<str>, RunError> {
+    /// Writes as nodes do.
+    async fn write(self, updates: Vec<StateUpdate>) -> Result<Arc<str>, RunError> {
         let nodes = self.writers(&updates)?;
         let mut free: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
         if self.saved.is_some() {
@@ -232,13 +235,7 @@ impl Editor {
             .collect();
         // Everything is worked out before anything is stored, so that a mistake stores nothing.
         self.apply(&mut self.core.state.lock().unwrap(), contributions)?;
-        let holds_whole = is_branch && self.core.graph.options.delta_rows == DeltaRows::Checked;
-        self.count(written.iter().map(|(.., writes)| &**writes), holds_whole);
-        if holds_whole {
-            for (.., writes) in &mut written {
-                writes.retain(|(channel, _)| !self.core.graph.is_delta(channel));
-            }
-        }
+        self.count(&mut written);
         if let (Some(saved), Some(saver)) = (&self.saved, &self.core.saver) {
             for (_, task, writes) in written.iter().filter(|(.., writes)| !writes.is_empty()) {
                 let at = &saved.checkpoint.id;
@@ -250,36 +247,35 @@ impl Editor {
     }
 
     /// Says which delta channels the update's checkpoint holds whole: of a fresh thread all, as there
-    /// is nothing that their rows could stand beside; else those that are due, or, if so asked, all
-    /// that were written.
-    fn count<'w>(
-        &self,
-        writes: impl Iterator<Item = &'w [(Arc<str>, Shared)]> + Clone,
-        holds_whole: bool,
-    ) {
+    /// is nothing that their rows could stand beside; else those that are due. Takes rows that must
+    /// not be stored out of what was written.
+    fn count(&self, written: &mut [(Arc<str>, Arc<str>, Writes)]) {
         let graph = &self.core.graph;
-        let written = writes.clone().flatten().map(|(channel, _)| channel.clone());
-        let written: BTreeSet<Arc<str>> = written.collect();
         let mut state = self.core.state.lock().unwrap();
-        let state = &mut *state;
-        let before = self.saved.as_ref().map_or(&state.metadata, |saved| &saved.metadata);
-        let mut counters = Counters::read(graph, before);
-        counters.count(Some(&written));
-        let deltas = &mut state.deltas;
+        let RunState { deltas, metadata, updated, .. } = &mut *state;
         if graph.options.delta_rows == DeltaRows::Checked {
-            deltas.note(graph, writes);
+            deltas.note(graph, written.iter().map(|(.., writes)| &**writes));
         }
-        deltas.whole.append(&mut counters.due(graph));
-        let all = graph.deltas().map(|(name, _)| name);
-        deltas.whole.extend(
-            all.filter(|name| self.saved.is_none() || holds_whole && written.contains(*name))
-                .cloned(),
-        );
-        if self.saved.is_some() {
-            counters.store(&deltas.whole, &mut state.metadata.extra);
+        let names = written.iter().flat_map(|(.., writes)| writes);
+        let names: BTreeSet<Arc<str>> = names.map(|(channel, _)| channel.clone()).collect();
+        match &self.saved {
+            None => {
+                let all = graph.deltas().map(|(name, _)| name.clone());
+                let is_trusted = graph.options.delta_rows == DeltaRows::Trusted;
+                deltas.whole.extend(all.filter(|name| is_trusted || names.contains(name)));
+            }
+            Some(saved) => {
+                for (.., writes) in written {
+                    deltas.keep_off(graph, &saved.checkpoint.id, writes);
+                }
+                let mut counters = Counters::read(graph, &saved.metadata);
+                counters.count(Some(&names));
+                deltas.whole.append(&mut counters.due(graph));
+                counters.store(&deltas.whole, &mut metadata.extra);
+            }
         }
         // LangGraph tells what changed only where there is a snapshot.
-        state.updated = Some(written).filter(|_| !deltas.whole.is_empty());
+        *updated = Some(names).filter(|_| !deltas.whole.is_empty());
     }
 
     /// The nodes whose writes these are.
