@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use durasim_runtime::channels::{ChannelError, ChannelSpec, Reducer, overwrite};
-use durasim_runtime::checkpoint::codec::set_value;
+use durasim_runtime::channels::{ChannelError, ChannelSpec, DeltaReducer, Reducer, overwrite};
+use durasim_runtime::checkpoint::codec::{delta_snapshot_value, read_overwrite, set_value};
 use durasim_runtime::value::{self, Shared, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,6 +33,8 @@ enum Model {
     Untracked(Option<Value>),
     /// A list by concatenation.
     Aggregate(Vec<Value>),
+    /// As [`Model::Aggregate`], but a checkpoint does not say what is in it.
+    Delta(Vec<Value>),
     Topic {
         values: Vec<Value>,
         accumulates: bool,
@@ -92,7 +94,7 @@ impl Model {
                 *held = writes.last().cloned();
                 Some(moved)
             }
-            Model::Aggregate(sum) => {
+            Model::Aggregate(sum) | Model::Delta(sum) => {
                 let whole: Vec<_> = writes.iter().filter_map(overwritten).collect();
                 match whole.as_slice() {
                     // Whatever else the step wrote is lost, before and after.
@@ -169,7 +171,7 @@ impl Model {
             Model::LastValue(held) | Model::LastOfStep(held) | Model::Untracked(held) => {
                 held.clone()
             }
-            Model::Aggregate(sum) => Some(Value::Array(sum.clone())),
+            Model::Aggregate(sum) | Model::Delta(sum) => Some(Value::Array(sum.clone())),
             Model::Topic { values, .. } => {
                 (!values.is_empty()).then(|| Value::Array(values.clone()))
             }
@@ -185,7 +187,7 @@ impl Model {
     fn stored(&self) -> Option<Value> {
         let pair = |value: Value, finished: bool| Value::Array(vec![value, finished.into()]);
         match self {
-            Model::Untracked(_) => None,
+            Model::Untracked(_) | Model::Delta(_) => None,
             Model::Topic { values, .. } => Some(Value::Array(values.clone())),
             Model::LastValueAfterFinish { value, finished } => {
                 value.clone().map(|value| pair(value, *finished))
@@ -211,7 +213,7 @@ fn overwritten(value: &Value) -> Option<Vec<Value>> {
             matches!(key.as_str(), Some("__overwrite__" | "value")).then_some(inner)
         })?,
         Value::Ext(..) => {
-            return durasim_runtime::checkpoint::codec::read_overwrite(value)?.as_array().cloned();
+            return read_overwrite(value)?.as_array().cloned();
         }
         _ => return None,
     };
@@ -234,7 +236,15 @@ fn agree(spec: &ChannelSpec, mut model: Model, ops: Vec<Op>) -> Result<(), TestC
             Op::Consume => prop_assert_eq!(channel.consume(), model.consume(), "{:?}", op),
             Op::Finish => prop_assert_eq!(channel.finish(), model.finish(), "{:?}", op),
             Op::Reload => {
-                channel = spec.open(channel.checkpoint());
+                // When one is due, the runtime stores a snapshot of what the channel gives.
+                let stored = match spec {
+                    ChannelSpec::Delta(_) => {
+                        let value = channel.get().expect("it is readable from the start");
+                        Some(Arc::new(delta_snapshot_value(&value).expect("a snapshot")))
+                    }
+                    _ => channel.checkpoint(),
+                };
+                channel = spec.open(stored);
                 model.reload();
             }
         }
@@ -330,6 +340,11 @@ proptest! {
     }
 
     #[test]
+    fn a_delta_channel_with_overwrites(ops in ops(lists())) {
+        agree(&ChannelSpec::Delta(DeltaReducer::append()), Model::Delta(vec![]), ops)?;
+    }
+
+    #[test]
     fn a_topic(ops in ops(anything()), accumulates: bool) {
         agree(&ChannelSpec::Topic { accumulates }, Model::Topic { values: vec![], accumulates }, ops)?;
     }
@@ -371,6 +386,22 @@ fn a_reducer_folds_in_the_order_of_the_writes() {
     let refused = channel.update(&[text]);
     assert_eq!(refused, Err(ChannelError::Unfit("a number".to_owned())));
     assert_eq!(channel.get().as_deref(), Some(&Value::from(123)), "unchanged");
+}
+
+/// LangGraph's `DeltaChannel` takes an overwrite with None for the empty value of its type, where
+/// `BinaryOperatorAggregate` takes it for None; and a plain value that another kind of channel left
+/// behind for its own.
+#[test]
+fn a_delta_channel_takes_nothing_for_its_initial_value() {
+    let nothing = || -> Shared { Arc::new(overwrite(&()).unwrap()) };
+    let stored: Shared = Arc::new(Value::Array(vec![1.into()]));
+    let mut delta = ChannelSpec::Delta(DeltaReducer::append()).open(Some(stored.clone()));
+    assert_eq!(delta.get(), Some(stored.clone()));
+    assert_eq!(delta.update(&[nothing()]), Ok(true));
+    assert_eq!(delta.get().as_deref(), Some(&Value::Array(vec![])));
+    let mut plain = ChannelSpec::Reducer(Reducer::append()).open(Some(stored));
+    assert_eq!(plain.update(&[nothing()]), Ok(true));
+    assert_eq!(plain.get().as_deref(), Some(&Value::Nil));
 }
 
 /// A graph that was changed between two runs: LangGraph compares the names, not their number.

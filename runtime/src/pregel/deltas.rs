@@ -24,6 +24,8 @@ const COUNTERS: &str = "counters_since_delta_snapshot";
 /// Values of delta channels, of those that a checkpoint holds and of those that it does not.
 pub(crate) type Rebuilt = BTreeMap<Arc<str>, Shared>;
 
+type Writes = Vec<(Arc<str>, Shared)>;
+
 /// What a run keeps of its delta channels between two stored checkpoints.
 #[derive(Default)]
 pub(crate) struct Deltas {
@@ -171,12 +173,7 @@ impl Deltas {
     }
 
     /// Takes the rows that must not stand beside this checkpoint out of `writes`.
-    pub fn keep_off(
-        &mut self,
-        graph: &GraphInner,
-        checkpoint: &Arc<str>,
-        writes: &mut Vec<(Arc<str>, Shared)>,
-    ) {
+    pub fn keep_off(&mut self, graph: &GraphInner, checkpoint: &Arc<str>, writes: &mut Writes) {
         if self.is_branched && *checkpoint == self.anchor {
             for (channel, _) in writes.extract_if(.., |(channel, _)| graph.is_delta(channel)) {
                 self.whole.insert(channel);
@@ -250,7 +247,7 @@ impl RunCore {
         }
         let mut whole = Counters::read(&self.graph, &state.metadata).due(&self.graph);
         whole.extend(state.deltas.whole.iter().cloned());
-        let mut groups: IndexMap<(i64, Arc<str>), Vec<(Arc<str>, Shared)>> = IndexMap::new();
+        let mut groups: IndexMap<(i64, Arc<str>), Writes> = IndexMap::new();
         for write in std::mem::take(&mut state.deltas.steps) {
             if !whole.contains(&write.channel) {
                 let rows = groups.entry((write.step, write.task)).or_default();
