@@ -83,6 +83,7 @@ impl Profile {
                 unasked_answers: UnaskedAnswers::Taken,
                 unknown_targets: UnknownTargets::Ignored,
                 suspicions: Suspicions::Warned,
+                delta_rows: DeltaRows::Trusted,
             },
             Profile::Safe => Options {
                 exit_duties: ExitDuties::Always,
@@ -94,6 +95,7 @@ impl Profile {
                 unasked_answers: UnaskedAnswers::Refused,
                 unknown_targets: UnknownTargets::Refused,
                 suspicions: Suspicions::Refused,
+                delta_rows: DeltaRows::Checked,
             },
         }
     }
@@ -111,6 +113,7 @@ pub struct Options {
     pub unasked_answers: UnaskedAnswers,
     pub unknown_targets: UnknownTargets,
     pub suspicions: Suspicions,
+    pub delta_rows: DeltaRows,
 }
 
 /// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties?
@@ -198,4 +201,22 @@ pub enum Suspicions {
     Warned,
     /// An error.
     Refused,
+}
+
+/// What happens where the rows beside a checkpoint's parent are not, in this order, the writes that
+/// led to the checkpoint, so that a delta channel would be rebuilt as something else than it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaRows {
+    /// As LangGraph: nothing. When the thread is loaded again, writes of tasks that a new input, a
+    /// fork or an update from outside left behind count as well; those of tasks beside each other
+    /// come in the order of their ids on SQLite, and everywhere at exit durability; and a step that
+    /// exit durability resumes with some of its tasks finished counts these twice.
+    Trusted,
+    /// Such a checkpoint gets a snapshot. A run or an update that starts from an older checkpoint
+    /// leaves no rows of delta channels beside it, where they would count for its other children; to
+    /// know, it reads the head as well. Python, too, then reads the right value.
+    ///
+    /// Two runs at once on one thread can still mislead each other: nobody tells the one what the
+    /// other stores after it has loaded.
+    Checked,
 }

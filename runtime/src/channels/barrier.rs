@@ -19,7 +19,7 @@ impl NamedBarrier {
     }
 
     fn is_full(&self) -> bool {
-        self.seen.len() == self.expected.len()
+        self.seen == *self.expected
     }
 }
 

@@ -3,6 +3,7 @@
 mod after_finish;
 mod any_value;
 mod barrier;
+mod delta;
 mod ephemeral;
 mod last_value;
 mod managed;
@@ -15,6 +16,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::value::Shared;
+pub use delta::DeltaReducer;
+pub(crate) use delta::is_overwrite;
 pub use managed::{Managed, Progress};
 pub use overwrite::overwrite;
 pub(crate) use overwrite::overwritten;
@@ -67,6 +70,8 @@ pub enum ChannelSpec {
     LastValue,
     /// Writes folded by a function.
     Reducer(Reducer),
+    /// Writes folded by a function, of which checkpoints hold the writes and now and then the whole.
+    Delta(DeltaReducer),
     /// The last value of the step before; several writers are taken to agree.
     AnyValue,
     /// Every value written, over all steps or in the last one.
@@ -84,13 +89,15 @@ pub enum ChannelSpec {
 }
 
 impl ChannelSpec {
-    /// The channel as a checkpoint stored it, or fresh.
+    /// The channel as a checkpoint stored it, or fresh. Of a delta channel, a checkpoint seldom holds
+    /// the value; see [`crate::checkpoint::saver::Saver::get_delta_channel_history`].
     pub fn open(&self, stored: Option<Shared>) -> Box<dyn Channel> {
         match self {
             ChannelSpec::LastValue => Box::new(last_value::LastValue(stored)),
             ChannelSpec::Reducer(reducer) => {
                 Box::new(reducer::Aggregate::new(reducer.clone(), stored))
             }
+            ChannelSpec::Delta(reducer) => Box::new(delta::Delta::new(reducer.clone(), stored)),
             ChannelSpec::AnyValue => Box::new(any_value::AnyValue(stored)),
             ChannelSpec::Topic { accumulates } => Box::new(topic::Topic::new(*accumulates, stored)),
             ChannelSpec::Untracked => Box::new(untracked::Untracked(None)),
@@ -104,6 +111,13 @@ impl ChannelSpec {
             ChannelSpec::BarrierAfterFinish(names) => {
                 Box::new(after_finish::BarrierAfterFinish::new(names.clone(), stored))
             }
+        }
+    }
+
+    pub(crate) fn as_delta(&self) -> Option<&DeltaReducer> {
+        match self {
+            ChannelSpec::Delta(reducer) => Some(reducer),
+            _ => None,
         }
     }
 }

@@ -4,8 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::BoxFuture;
+
 use super::codec::without_nul;
-use super::saver::{ListFilter, Saver, SaverResult};
+use super::history::{DeltaHistories, Walk};
+use super::saver::{ListFilter, Saver, SaverError, SaverResult};
 use super::{
     ChannelVersions, Checkpoint, CheckpointTuple, Metadata, PendingWrite, ThreadKey, reserved,
 };
@@ -74,21 +77,32 @@ fn lock(threads: &Mutex<Threads>) -> MutexGuard<'_, Threads> {
 
 impl Thread {
     fn tuple(&self, thread: &Arc<str>, namespace: &Arc<str>, kept: &Kept) -> CheckpointTuple {
-        let at = (namespace.clone(), kept.checkpoint.id.clone());
-        let mut rows: Vec<_> = self.writes.get(&at).into_iter().flatten().collect();
+        CheckpointTuple {
+            key: ThreadKey { thread: thread.clone(), namespace: namespace.clone() },
+            checkpoint: kept.checkpoint.clone(),
+            metadata: kept.metadata.clone(),
+            parent: kept.parent.clone(),
+            writes: self.writes(namespace, &kept.checkpoint.id, |_| true),
+        }
+    }
+
+    /// The rows beside a checkpoint whose channel is `wanted`.
+    fn writes(
+        &self,
+        namespace: &Arc<str>,
+        checkpoint: &Arc<str>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Vec<PendingWrite> {
+        let rows = self.writes.get(&(namespace.clone(), checkpoint.clone()));
+        let rows = rows.into_iter().flatten();
+        let mut rows: Vec<_> = rows.filter(|(_, row)| wanted(&row.channel)).collect();
         rows.sort_by_key(|&((task, index), row)| (&row.task_path, task, index));
         let write = |((task, _), row): (&(Arc<str>, i64), &Row)| PendingWrite {
             task: task.clone(),
             channel: row.channel.clone(),
             value: row.value.clone(),
         };
-        CheckpointTuple {
-            key: ThreadKey { thread: thread.clone(), namespace: namespace.clone() },
-            checkpoint: kept.checkpoint.clone(),
-            metadata: kept.metadata.clone(),
-            parent: kept.parent.clone(),
-            writes: rows.into_iter().map(write).collect(),
-        }
+        rows.into_iter().map(write).collect()
     }
 }
 
@@ -172,6 +186,34 @@ impl Saver for MemorySaver {
                     rows.insert(at, Row { task_path: task_path.clone(), channel, value });
                 }
             }
+        })
+    }
+
+    fn get_delta_channel_history<'a>(
+        &'a self,
+        key: &ThreadKey,
+        id: Option<&str>,
+        channels: &[Arc<str>],
+    ) -> BoxFuture<'a, Result<DeltaHistories, SaverError>> {
+        let (key, channels) = (key.clone(), channels.to_vec());
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        self.at_point(point, move |threads| {
+            let mut walk = Walk::new(&channels);
+            let Some(thread) = threads.get(&key.thread) else { return walk.end() };
+            let Some(kept) = thread.checkpoints.get(&key.namespace) else { return walk.end() };
+            let target = match id {
+                Some(id) => kept.get(&id),
+                None => kept.last_key_value().map(|(_, kept)| kept),
+            };
+            let mut next = target.and_then(|kept| kept.parent.as_ref());
+            while let Some(id) = next.take_if(|_| !walk.is_over()) {
+                let Some(ancestor) = kept.get(id) else { break };
+                let writes = thread.writes(&key.namespace, id, |channel| walk.wants(channel));
+                walk.visit(&ancestor.checkpoint, writes.into_iter());
+                next = ancestor.parent.as_ref();
+            }
+            walk.end()
         })
     }
 

@@ -1,6 +1,7 @@
 //! Checkpoints: what a thread's state was at the edge of a super-step, and where it is kept.
 
 pub mod codec;
+pub mod history;
 pub mod id;
 pub mod memory;
 pub mod saver;
@@ -50,6 +51,9 @@ pub enum Source {
     Loop,
     Update,
     Fork,
+    /// Nothing was done: the checkpoint is empty, and stands before a run at exit durability so that
+    /// writes to delta channels have something to hang on. It is stored without a source.
+    Anchor,
 }
 
 impl Source {
@@ -59,6 +63,7 @@ impl Source {
             Source::Loop => "loop",
             Source::Update => "update",
             Source::Fork => "fork",
+            Source::Anchor => "anchor",
         }
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey};
+use super::history::{self, DeltaHistories};
+use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
 use crate::value::Shared;
 
 /// Why a saver could not do what was asked.
@@ -39,6 +40,7 @@ impl ListFilter {
     /// Does a checkpoint with this metadata have the values asked for?
     pub fn accepts(&self, metadata: &Metadata) -> bool {
         self.metadata.iter().all(|(key, wanted)| match key.as_str() {
+            "source" if metadata.source == Source::Anchor => wanted.is_null(),
             "source" => wanted == metadata.source.name(),
             "step" => *wanted == metadata.step,
             "parents" => *wanted == serde_json::json!(metadata.parents),
@@ -86,6 +88,22 @@ pub trait Saver: Send + Sync {
         task_path: &str,
         writes: Vec<(Arc<str>, Shared)>,
     ) -> SaverResult<()>;
+
+    /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. An
+    /// unknown checkpoint has no past.
+    ///
+    /// Follows parents, so that of a thread with branches only the checkpoint's own past counts; each
+    /// channel by itself, as far as the nearest ancestor that holds it. This default asks for one
+    /// tuple after the other; a saver that can do better should.
+    fn get_delta_channel_history<'a>(
+        &'a self,
+        key: &ThreadKey,
+        id: Option<&str>,
+        channels: &[Arc<str>],
+    ) -> BoxFuture<'a, Result<DeltaHistories, SaverError>> {
+        let (key, id, channels) = (key.clone(), id.map(Arc::from), channels.to_vec());
+        Box::pin(history::by_tuples(self, key, id, channels))
+    }
 
     /// Removes everything of a thread, in all namespaces.
     fn delete_thread(&self, thread: &str) -> SaverResult<()>;

@@ -8,7 +8,7 @@ use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{Checkpoint, reserved};
 use crate::doors::Doors;
-use crate::pregel::{Finalizer, Input};
+use crate::pregel::{Finalizer, Input, Rebuilt};
 use crate::profile::Options;
 use crate::value::{Shared, Value};
 
@@ -75,9 +75,11 @@ pub(crate) type OutsideCheck = Arc<dyn Fn(&str, &Value) -> Result<(), StateError
 pub(crate) type Channels = IndexMap<Arc<str>, Box<dyn Channel>>;
 
 impl GraphInner {
-    /// All channels as a checkpoint holds them.
-    pub fn open_channels(&self, checkpoint: &Checkpoint) -> Channels {
-        let stored = |name: &Arc<str>| checkpoint.channel_values.get(name).cloned();
+    /// All channels as a checkpoint holds them, and those that it does not hold as they were rebuilt.
+    pub fn open_channels(&self, checkpoint: &Checkpoint, rebuilt: &Rebuilt) -> Channels {
+        let stored = |name: &Arc<str>| {
+            rebuilt.get(name).or_else(|| checkpoint.channel_values.get(name)).cloned()
+        };
         self.channels.iter().map(|(name, spec)| (name.clone(), spec.open(stored(name)))).collect()
     }
 
@@ -116,7 +118,11 @@ impl GraphInner {
             let value = if mine.is_empty() {
                 channels[key].get()
             } else {
-                let mut copy = self.channels[key].open(channels[key].checkpoint());
+                let stored = match &self.channels[key] {
+                    ChannelSpec::Delta(_) => channels[key].get(),
+                    _ => channels[key].checkpoint(),
+                };
+                let mut copy = self.channels[key].open(stored);
                 copy.update(&mine).map_err(|error| (key.clone(), error))?;
                 copy.get()
             };

@@ -7,6 +7,7 @@ use futures::channel::oneshot;
 use indexmap::{IndexMap, IndexSet};
 
 use super::config::RunConfig;
+use super::deltas::Deltas;
 use super::exit::RunningNode;
 use super::plan::Place;
 use super::puts::Puts;
@@ -62,6 +63,7 @@ pub(crate) struct RunState {
     /// Channel versions at the previous put.
     pub stored_versions: ChannelVersions,
     pub puts: Puts,
+    pub deltas: Deltas,
     /// Nodes that run as their own task.
     pub running: IndexMap<Arc<str>, RunningNode>,
     /// What resolves when nodes that were cancelled, and runs inside them, are gone.

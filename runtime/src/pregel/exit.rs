@@ -72,6 +72,7 @@ impl RunCore {
         }
         if self.config.durability == Durability::Exit && stores {
             state.drop_used_answer();
+            self.submit_step_writes(state);
             self.checkpoint_exit(state);
             for (task, writes) in by_task(&state.pending) {
                 self.submit_writes(state, &task, writes);

@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::core::{Family, Inside, RunCore};
+use super::deltas::rebuild;
 use super::execute::one_turn;
 use super::run::End;
 use super::{Input, RunError};
@@ -80,13 +81,14 @@ impl RunCore {
             None => None,
             Some(saver) => load(&self.family, saver, &key, &mut inside).await?,
         };
+        let rebuilt = rebuild(graph, saver.as_ref(), saved.as_ref()).await?;
         let outlet = Arc::new(self.outlet.inside(&key.namespace));
         let mut config = self.config.clone();
         config.interrupt_before = None;
         config.interrupt_after = None;
         let keeps = graph.options.finished_siblings == FinishedSiblings::Kept;
         let is_replaying = !(keeps && inside.resuming == Some(true));
-        let state = RunCore::opened(graph, &config, saved, is_replaying);
+        let state = RunCore::opened(graph, &config, saved, &rebuilt, is_replaying);
         let core = Arc::new(RunCore {
             graph: graph.clone(),
             config,

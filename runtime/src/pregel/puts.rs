@@ -1,16 +1,17 @@
 //! Puts and put_writes: submitted to run beside the loop, chained where order matters.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
+use super::deltas::{Counters, whole_value};
 use crate::checkpoint::saver::SaverError;
-use crate::checkpoint::{Checkpoint, Source};
+use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, Source, version};
 use crate::doors::{RawHandle, What};
-use crate::profile::{AwaitedPut, Durability, WriteOrder};
+use crate::profile::{AwaitedPut, DeltaRows, Durability, WriteOrder};
 use crate::value::Shared as SharedValue;
 
 /// Resolves when a submitted write has landed, failed or was cancelled.
@@ -24,6 +25,9 @@ pub(crate) struct Puts {
     chain: VecDeque<Put>,
     /// put_writes, in no order among each other.
     writes: Vec<Completion>,
+    /// Those of them since the last put that have rows of delta channels. The next one waits for
+    /// them: a checkpoint must not be seen without what its value is made of.
+    deltas: Vec<Completion>,
     /// What failed; told when the run ends.
     failure: Option<SaverError>,
 }
@@ -63,14 +67,17 @@ impl RunCore {
     /// Makes the step's checkpoint and, unless the durability is exit, submits its put.
     pub fn checkpoint_step(self: &Arc<Self>, state: &mut RunState, source: Source) {
         let store = self.saver.is_some() && self.config.durability != Durability::Exit;
+        let mut counters = Counters::read(&self.graph, &state.metadata);
+        counters.count(state.updated.as_ref());
         state.metadata.source = source;
         state.metadata.step = state.step;
         state.metadata.extra = self.config.metadata();
         state.metadata.parents =
             self.inside.as_ref().map_or_else(Default::default, |inside| inside.parents.clone());
-        state.checkpoint = self.snapshot(state, store, None);
+        let whole = self.take_whole(state, &counters, store);
+        state.checkpoint = self.snapshot(state, store, None, &whole);
         if store {
-            self.submit_put(state);
+            self.submit_put(state, &whole);
         }
         state.step += 1;
     }
@@ -80,40 +87,61 @@ impl RunCore {
         if self.saver.is_none() || state.loaded.as_ref() == Some(&state.checkpoint.id) {
             return;
         }
-        state.checkpoint = self.snapshot(state, true, Some(state.checkpoint.id.clone()));
-        self.submit_put(state);
+        // The last step was counted when it was made.
+        let counters = Counters::read(&self.graph, &state.metadata);
+        let whole = self.take_whole(state, &counters, true);
+        state.checkpoint = self.snapshot(state, true, Some(state.checkpoint.id.clone()), &whole);
+        self.submit_put(state, &whole);
     }
 
+    /// The state as a checkpoint, with snapshots of the delta channels in `whole`.
     pub(super) fn snapshot(
         &self,
         state: &RunState,
         values: bool,
         id: Option<Arc<str>>,
+        whole: &BTreeSet<Arc<str>>,
     ) -> Checkpoint {
         let doors = self.doors();
         let old = &state.checkpoint;
+        // A snapshot that is due in a step that did not write the channel is news all the same: a
+        // saver may store values by version.
+        let is_updated = |name| state.updated.as_ref().is_some_and(|set| set.contains(name));
+        let mut channel_versions = old.channel_versions.clone();
+        for name in whole.iter().filter(|name| !is_updated(*name)) {
+            let before = channel_versions.get(name);
+            // One that was never written needs a snapshot only against rows that are not its own.
+            if before.is_some() || self.graph.options.delta_rows == DeltaRows::Checked {
+                let next = version::next_version(before.map(|v| &**v), &*doors.entropy);
+                channel_versions.insert(name.clone(), next);
+            }
+        }
         let channel_values = match values {
             false => old.channel_values.clone(),
             true => state
                 .channels
                 .iter()
-                .filter(|(name, _)| old.channel_versions.contains_key(*name))
-                .filter_map(|(name, channel)| Some((name.clone(), channel.checkpoint()?)))
+                .filter(|(name, _)| channel_versions.contains_key(*name))
+                .filter_map(|(name, channel)| {
+                    let value = match whole.contains(name) {
+                        true => whole_value(&channel.get()?),
+                        false => channel.checkpoint()?,
+                    };
+                    Some((name.clone(), value))
+                })
                 .collect(),
         };
         Checkpoint {
             ts: crate::checkpoint::id::timestamp(doors.clock.now()),
             id: id.unwrap_or_else(|| self.graph.mint.mint(state.step)),
             channel_values,
-            channel_versions: old.channel_versions.clone(),
+            channel_versions,
             versions_seen: old.versions_seen.clone(),
             updated_channels: state.updated.as_ref().map(|set| set.iter().cloned().collect()),
         }
     }
 
-    fn submit_put(self: &Arc<Self>, state: &mut RunState) {
-        let Some(saver) = self.saver.clone() else { return };
-        state.puts.prune();
+    fn submit_put(self: &Arc<Self>, state: &mut RunState, whole: &BTreeSet<Arc<str>>) {
         let checkpoint = state.checkpoint.clone();
         let metadata = state.metadata.clone();
         let parent = state.head.replace(checkpoint.id.clone());
@@ -125,7 +153,29 @@ impl RunCore {
             .map(|(name, version)| (name.clone(), version.clone()))
             .collect();
         state.stored_versions = checkpoint.channel_versions.clone();
+        let in_part = self.graph.deltas().filter(|(name, _)| {
+            !whole.contains(*name) && checkpoint.channel_versions.contains_key(*name)
+        });
+        let in_part =
+            in_part.filter_map(|(name, _)| Some((name.clone(), state.channels[name].get()?)));
+        let in_part = in_part.collect();
+        self.chain_put(state, parent, checkpoint, metadata, new_versions, in_part);
+    }
 
+    /// Submits a put behind those before it. `in_part` are the values of the delta channels of which
+    /// the checkpoint has no snapshot.
+    pub(super) fn chain_put(
+        self: &Arc<Self>,
+        state: &mut RunState,
+        parent: Option<Arc<str>>,
+        mut checkpoint: Checkpoint,
+        metadata: Metadata,
+        new_versions: ChannelVersions,
+        in_part: Vec<(Arc<str>, SharedValue)>,
+    ) {
+        let Some(saver) = self.saver.clone() else { return };
+        state.puts.prune();
+        let rows = std::mem::take(&mut state.puts.deltas);
         let previous = state.puts.chain.back().map(|put| put.done.clone());
         let writes = match self.graph.options.write_order {
             WriteOrder::Unordered => vec![],
@@ -137,8 +187,21 @@ impl RunCore {
             let id = id.clone();
             async move {
                 futures::future::join_all(writes).await;
+                let rows = futures::future::join_all(rows).await;
+                let mut lost = rows.into_iter().find_map(Result::err);
+                if let (Some(error), DeltaRows::Trusted) = (&lost, core.graph.options.delta_rows) {
+                    let (checkpoint, error) = (id, error.to_string().into());
+                    core.observe(|| What::PutFailed { checkpoint, step, error });
+                    return Err(lost.unwrap_or(SaverError::Cancelled));
+                }
                 if let Some(previous) = previous {
-                    let _ = previous.await;
+                    lost = lost.or(previous.await.err());
+                }
+                if lost.is_some() && core.graph.options.delta_rows == DeltaRows::Checked {
+                    // A walk from here would miss what was lost, or not get past its parent.
+                    let whole =
+                        in_part.iter().map(|(name, value)| (name.clone(), whole_value(value)));
+                    checkpoint.channel_values.extend(whole);
                 }
                 core.observe(|| What::PutBegun { checkpoint: id.clone(), source, step });
                 let put =
@@ -166,12 +229,29 @@ impl RunCore {
         task: &Arc<str>,
         writes: Vec<(Arc<str>, SharedValue)>,
     ) {
-        let Some(saver) = self.saver.clone() else { return };
-        state.puts.prune();
         let checkpoint = state.checkpoint.id.clone();
         let path = state.tasks.get(task).map_or_else(String::new, |task| task.origin.path());
+        self.submit_rows(state, &checkpoint, task, path, writes);
+    }
+
+    /// Submits rows to stand beside a checkpoint.
+    pub(super) fn submit_rows(
+        self: &Arc<Self>,
+        state: &mut RunState,
+        checkpoint: &Arc<str>,
+        task: &Arc<str>,
+        path: String,
+        mut writes: Vec<(Arc<str>, SharedValue)>,
+    ) {
+        let Some(saver) = self.saver.clone() else { return };
+        state.puts.prune();
+        state.deltas.keep_off(&self.graph, checkpoint, &mut writes);
+        if writes.is_empty() {
+            return;
+        }
+        let has_deltas = writes.iter().any(|(channel, _)| self.graph.is_delta(channel));
         let core = self.clone();
-        let task = task.clone();
+        let (checkpoint, task) = (checkpoint.clone(), task.clone());
         let job = async move {
             core.observe(|| What::WritesBegun {
                 checkpoint: checkpoint.clone(),
@@ -188,6 +268,9 @@ impl RunCore {
         };
         let handle = self.doors().executor.spawn(&self.actor("put_writes"), job);
         let done = handle.map(|end| end.unwrap_or(Err(SaverError::Cancelled))).boxed().shared();
+        if has_deltas {
+            state.puts.deltas.push(done.clone());
+        }
         state.puts.writes.push(done);
     }
 

@@ -10,6 +10,7 @@ use super::apply::{Contribution, apply, from_input};
 use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
+use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
 use super::run::Start;
 use crate::checkpoint::saver::SaverError;
@@ -38,8 +39,13 @@ impl RunCore {
                 checkpoint: checkpoint.to_string(),
             });
         }
+        let rebuilt = rebuild(&graph, saver.as_ref(), saved.as_ref()).await?;
         let is_replaying = config.checkpoint.is_some();
-        let state = Mutex::new(RunCore::opened(&graph, &config, saved, is_replaying));
+        let is_branched =
+            is_replaying && is_branched(&graph, saver.as_ref(), saved.as_ref()).await?;
+        let mut state = RunCore::opened(&graph, &config, saved, &rebuilt, is_replaying);
+        state.deltas.is_branched = is_branched;
+        let state = Mutex::new(state);
         let family = Arc::default();
         let core = Arc::new(RunCore {
             graph,
@@ -105,7 +111,7 @@ impl RunCore {
         if is_time_travel && self.inside.is_none() {
             let before = match state.metadata.source {
                 Source::Update | Source::Fork => state.before_head.clone(),
-                Source::Input | Source::Loop => None,
+                Source::Input | Source::Loop | Source::Anchor => None,
             };
             let before = before.unwrap_or_else(|| state.checkpoint.id.clone());
             let _ = self.family.replay.set(Replay { before, visited: Mutex::default() });
@@ -264,6 +270,7 @@ impl RunCore {
         graph: &GraphInner,
         config: &RunConfig,
         saved: Option<CheckpointTuple>,
+        rebuilt: &Rebuilt,
         is_replaying: bool,
     ) -> RunState {
         let loaded = saved.as_ref().map(|tuple| tuple.checkpoint.id.clone());
@@ -274,7 +281,8 @@ impl RunCore {
         };
         let step = metadata.step + 1;
         RunState {
-            channels: graph.open_channels(&checkpoint),
+            channels: graph.open_channels(&checkpoint, rebuilt),
+            deltas: Deltas::of_loaded(graph, &checkpoint.id, &pending),
             stored_versions: checkpoint.channel_versions.clone(),
             // An empty list means the same as none: look at every node.
             updated: checkpoint
@@ -323,7 +331,7 @@ fn waiting_interrupts(state: &RunState) -> BTreeSet<String> {
         .collect()
 }
 
-fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
+pub(super) fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
     Checkpoint {
         ts: id::timestamp(graph.doors.clock.now()),
         id: graph.mint.mint(-2),

@@ -159,6 +159,7 @@ impl RunCore {
         if updated {
             self.show_values(state);
         }
+        self.note_deltas(state);
         state.pending.clear();
         state.is_replaying = false;
         self.checkpoint_step(state, Source::Loop);

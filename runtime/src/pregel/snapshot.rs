@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use super::RunError;
 use super::apply::{Contribution, apply, from_input};
+use super::deltas::{Rebuilt, rebuild};
 use super::plan::{Place, plan};
 use super::task::{Origin, Task};
 use crate::channels::Progress;
@@ -109,9 +110,7 @@ impl CompiledGraph {
         filter: ListFilter,
     ) -> Result<Vec<StateSnapshot>, RunError> {
         let saver = self.inner.saver.as_ref().ok_or(RunError::NoSaver)?;
-        let tuples = saver.list(thread, Some(""), filter).await?;
-        let snapshots = tuples.into_iter().map(|tuple| snapshot(&self.inner, tuple, false));
-        snapshots.map(|snapshot| snapshot.map(|(snapshot, _)| snapshot)).collect()
+        history(&self.inner, saver, thread, "", filter).await
     }
 }
 
@@ -132,10 +131,23 @@ impl CompiledGraph {
                 node: node.to_owned(),
             })?;
         }
-        let tuples = saver.list(thread, Some(namespace), filter).await?;
-        let snapshots = tuples.into_iter().map(|tuple| snapshot(graph, tuple, false));
-        snapshots.map(|snapshot| snapshot.map(|(snapshot, _)| snapshot)).collect()
+        history(graph, saver, thread, namespace, filter).await
     }
+}
+
+async fn history(
+    graph: &GraphInner,
+    saver: &Arc<dyn Saver>,
+    thread: &str,
+    namespace: &str,
+    filter: ListFilter,
+) -> Result<Vec<StateSnapshot>, RunError> {
+    let mut snapshots = Vec::new();
+    for tuple in saver.list(thread, Some(namespace), filter).await? {
+        let rebuilt = rebuild(graph, Some(saver), Some(&tuple)).await?;
+        snapshots.push(snapshot(graph, tuple, &rebuilt, false)?.0);
+    }
+    Ok(snapshots)
 }
 
 fn look<'a>(
@@ -157,7 +169,8 @@ fn look<'a>(
                 tasks: vec![],
             });
         };
-        let (mut snapshot, _) = snapshot(graph, tuple, checkpoint.is_none())?;
+        let rebuilt = rebuild(graph, Some(saver), Some(&tuple)).await?;
+        let (mut snapshot, _) = snapshot(graph, tuple, &rebuilt, checkpoint.is_none())?;
         for task in snapshot.tasks.iter_mut().filter(|_| inside) {
             let Some(graph) = graph.subgraph(&task.node) else { continue };
             let namespace =
@@ -181,10 +194,11 @@ fn look<'a>(
 pub(super) fn snapshot(
     graph: &GraphInner,
     tuple: CheckpointTuple,
+    rebuilt: &Rebuilt,
     apply_pending: bool,
 ) -> Result<(StateSnapshot, IndexMap<Arc<str>, Task>), RunError> {
     let CheckpointTuple { key, mut checkpoint, metadata, parent, writes } = tuple;
-    let mut channels = graph.open_channels(&checkpoint);
+    let mut channels = graph.open_channels(&checkpoint, rebuilt);
     let step = metadata.step + 1;
     let place =
         Place { graph, namespace: &key.namespace, progress: Progress { step, stop: step + 2 } };

@@ -1,10 +1,11 @@
 //! Writing to a thread from outside a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use super::apply::{Contribution, apply, from_input};
 use super::core::{RunCore, RunState};
+use super::deltas::{Counters, is_branched, rebuild};
 use super::plan::plan;
 use super::task::Task;
 use super::{RunConfig, RunError};
@@ -12,6 +13,7 @@ use crate::checkpoint::id::derived_id;
 use crate::checkpoint::{CheckpointTuple, Metadata, Source, ThreadKey, reserved};
 use crate::doors::Labels;
 use crate::graph::{Command, CompiledGraph, END, Update};
+use crate::profile::DeltaRows;
 use crate::stream::Outlet;
 use crate::value::Shared;
 
@@ -84,7 +86,9 @@ impl CompiledGraph {
         for values in updates.iter().filter_map(|update| update.values.as_ref()) {
             self.inner.check_outside(values).map_err(|error| bad(error.to_string()))?;
         }
-        let editor = Editor::open(self, thread, saved.clone());
+        let is_branched =
+            at.is_some() && is_branched(&self.inner, Some(&saver), saved.as_ref()).await?;
+        let editor = Editor::open(self, thread, saved.clone(), is_branched).await?;
         let is_special = |update: &StateUpdate| match update.as_node.as_deref() {
             Some(END) => update.values.is_none(),
             Some(reserved::INPUT | COPY) => true,
@@ -116,10 +120,21 @@ struct Editor {
 }
 
 impl Editor {
-    fn open(graph: &CompiledGraph, thread: &str, saved: Option<CheckpointTuple>) -> Editor {
+    async fn open(
+        graph: &CompiledGraph,
+        thread: &str,
+        saved: Option<CheckpointTuple>,
+        is_branched: bool,
+    ) -> Result<Editor, RunError> {
         let graph = graph.inner.clone();
         let config = RunConfig::new(thread);
-        let state = Mutex::new(RunCore::opened(&graph, &config, saved.clone(), false));
+        let rebuilt = rebuild(&graph, graph.saver.as_ref(), saved.as_ref()).await?;
+        let mut state = RunCore::opened(&graph, &config, saved.clone(), &rebuilt, false);
+        // Every node is looked at after an update, whatever has changed.
+        state.updated = None;
+        state.deltas.is_branched = is_branched;
+        state.metadata.extra.clear();
+        let state = Mutex::new(state);
         let core = RunCore {
             key: ThreadKey::root(thread),
             only_output: false,
@@ -132,7 +147,7 @@ impl Editor {
             config,
             state,
         };
-        Editor { core, saved }
+        Ok(Editor { core, saved })
     }
 
     /// Finishes what is unfinished, without running it.
@@ -224,6 +239,7 @@ impl Editor {
             .collect();
         // Everything is worked out before anything is stored, so that a mistake stores nothing.
         self.apply(&mut self.core.state.lock().unwrap(), contributions)?;
+        self.count(&mut written);
         if let (Some(saved), Some(saver)) = (&self.saved, &self.core.saver) {
             for (_, task, writes) in written.iter().filter(|(.., writes)| !writes.is_empty()) {
                 let at = &saved.checkpoint.id;
@@ -232,6 +248,38 @@ impl Editor {
         }
         let step = self.step() + 1;
         self.put(Source::Update, step, step).await
+    }
+
+    /// Says which delta channels the update's checkpoint holds whole: of a fresh thread all, as there
+    /// is nothing that their rows could stand beside; else those that are due. Takes rows that must
+    /// not be stored out of what was written.
+    fn count(&self, written: &mut [(Arc<str>, Arc<str>, Writes)]) {
+        let graph = &self.core.graph;
+        let mut state = self.core.state.lock().unwrap();
+        let RunState { deltas, metadata, updated, .. } = &mut *state;
+        if graph.options.delta_rows == DeltaRows::Checked {
+            deltas.note(graph, written.iter().map(|(.., writes)| &**writes));
+        }
+        let names = written.iter().flat_map(|(.., writes)| writes);
+        let names: BTreeSet<Arc<str>> = names.map(|(channel, _)| channel.clone()).collect();
+        match &self.saved {
+            None => {
+                let all = graph.deltas().map(|(name, _)| name.clone());
+                let is_trusted = graph.options.delta_rows == DeltaRows::Trusted;
+                deltas.whole.extend(all.filter(|name| is_trusted || names.contains(name)));
+            }
+            Some(saved) => {
+                for (.., writes) in written {
+                    deltas.keep_off(graph, &saved.checkpoint.id, writes);
+                }
+                let mut counters = Counters::read(graph, &saved.metadata);
+                counters.count(Some(&names));
+                deltas.whole.append(&mut counters.due(graph));
+                counters.store(&deltas.whole, &mut metadata.extra);
+            }
+        }
+        // LangGraph tells what changed only where there is a snapshot.
+        *updated = Some(names).filter(|_| !deltas.whole.is_empty());
     }
 
     /// The nodes whose writes these are.
@@ -307,7 +355,7 @@ impl Editor {
         self.put_with(source, step, id_step, true).await
     }
 
-    /// Stores the state as a checkpoint with no updated channels, so that every node is looked at.
+    /// Stores the state as a checkpoint.
     async fn put_with(
         self,
         source: Source,
@@ -316,22 +364,25 @@ impl Editor {
         reads_channels: bool,
     ) -> Result<Arc<str>, RunError> {
         let Editor { core, saved } = self;
-        let (checkpoint, parent, new_versions) = {
+        let (checkpoint, parent, new_versions, extra) = {
             let mut state = core.state.lock().unwrap();
             let before = std::mem::take(&mut state.stored_versions);
-            state.updated = None;
             state.step = id_step;
-            let checkpoint = core.snapshot(&state, reads_channels, None);
+            let whole = match reads_channels {
+                true => std::mem::take(&mut state.deltas.whole),
+                false => BTreeSet::new(),
+            };
+            let checkpoint = core.snapshot(&state, reads_channels, None, &whole);
             let new = checkpoint.channel_versions.iter();
             let new = new.filter(|(name, version)| Some(*version) > before.get(*name));
             let new = new.map(|(name, version)| (name.clone(), version.clone())).collect();
-            (checkpoint, state.head.clone(), new)
+            (checkpoint, state.head.clone(), new, std::mem::take(&mut state.metadata.extra))
         };
         let metadata = Metadata {
             source,
             step,
             parents: saved.map_or_else(BTreeMap::new, |tuple| tuple.metadata.parents),
-            extra: Default::default(),
+            extra,
         };
         let id = checkpoint.id.clone();
         let saver = core.saver.as_ref().ok_or(RunError::NoSaver)?;

@@ -9,6 +9,8 @@ use crate::value::{self, Value};
 const ONE_ARGUMENT: i8 = 0;
 const ARGUMENTS: i8 = 1;
 const NAMED_ARGUMENTS: i8 = 2;
+/// Not an instance: the payload is the value itself.
+const DELTA_SNAPSHOT: i8 = 7;
 const TYPES: &str = "langgraph.types";
 
 /// `Interrupt(value, id)`. Fails as [`pack`] does.
@@ -56,6 +58,19 @@ pub fn read_overwrite(value: &Value) -> Option<Value> {
         return None;
     };
     arguments.into_iter().find(|(name, _)| name.as_str() == Some("value")).map(|(_, value)| value)
+}
+
+/// The whole of a delta channel, as a checkpoint holds it. Fails as [`pack`] does.
+pub fn delta_snapshot_value(value: &Value) -> Result<Value, CodecError> {
+    Ok(Value::Ext(DELTA_SNAPSHOT, pack(value)?))
+}
+
+/// The value in a delta channel's snapshot; `None` for anything else. Fails as [`unpack`] does.
+pub fn read_delta_snapshot(value: &Value) -> Result<Option<Value>, CodecError> {
+    match value {
+        Value::Ext(DELTA_SNAPSHOT, payload) => unpack(payload).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// A Python `set` of strings, in the order given. Python's own order is arbitrary; sort for bytes

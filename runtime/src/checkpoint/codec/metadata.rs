@@ -8,14 +8,22 @@ use serde_json::{Map, Value as Json};
 use super::CodecError;
 use crate::checkpoint::{Metadata, Source};
 
-/// UTF-8 JSON in Python's order: source, step, parents, then everything else. Keys of `extra` that
+/// The step before that of a thread's first input.
+const ANCHOR_STEP: i64 = -2;
+
+/// UTF-8 JSON in Python's order: source, step, parents, then everything else. An anchor has no source
+/// and no parents. Keys of `extra` that
 /// carry one of those three names lose to the field.
 pub fn encode_metadata(metadata: &Metadata) -> Vec<u8> {
     let mut object = Map::new();
-    object.insert("source".into(), metadata.source.name().into());
-    object.insert("step".into(), metadata.step.into());
-    let parents = metadata.parents.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str())));
-    object.insert("parents".into(), Json::Object(parents.collect()));
+    if metadata.source == Source::Anchor {
+        object.insert("step".into(), metadata.step.into());
+    } else {
+        object.insert("source".into(), metadata.source.name().into());
+        object.insert("step".into(), metadata.step.into());
+        let parents = metadata.parents.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str())));
+        object.insert("parents".into(), Json::Object(parents.collect()));
+    }
     for (key, value) in &without_nul(metadata).extra {
         if !object.contains_key(key) {
             object.insert(key.clone(), value.clone());
@@ -39,16 +47,19 @@ pub fn without_nul(metadata: &Metadata) -> Cow<'_, Metadata> {
 }
 
 /// Source and step must be there: a run cannot start from a checkpoint without them, in Python
-/// neither.
+/// neither. Only an anchor, whose step is -2, has no source.
 pub fn decode_metadata(json: &[u8]) -> Result<Metadata, CodecError> {
     let json = serde_json::from_slice(json).map_err(|e| CodecError::Json(e.to_string()))?;
     let Json::Object(mut object) = json else {
         return Err(CodecError::shape("metadata", "an object"));
     };
     // `shift_remove` keeps the order of the rest.
+    let had_no_source = !object.contains_key("source");
     let source =
         object.shift_remove("source").and_then(|s| serde_json::from_value::<Source>(s).ok());
     let step = object.shift_remove("step").and_then(|s| s.as_i64());
+    let is_anchor = had_no_source && step == Some(ANCHOR_STEP);
+    let source = source.or(is_anchor.then_some(Source::Anchor));
     Ok(Metadata {
         source: source.ok_or(CodecError::shape("source", "input, loop, update or fork"))?,
         step: step.ok_or(CodecError::shape("step", "an integer"))?,

@@ -2,13 +2,17 @@
 //! LangGraph can continue a thread that was written here, and the reverse.
 
 mod connection;
+mod history;
 mod rows;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use super::codec::{encode, encode_checkpoint, encode_metadata};
+use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
 use super::saver::{ListFilter, Saver, SaverError, SaverResult};
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey, reserved};
@@ -158,6 +162,21 @@ impl Saver for SqliteSaver {
                 rows::put_writes(transaction, &key, &checkpoint, &task, &rows, replace)
             });
             put.await
+        })
+    }
+
+    fn get_delta_channel_history<'a>(
+        &'a self,
+        key: &ThreadKey,
+        id: Option<&str>,
+        channels: &[Arc<str>],
+    ) -> BoxFuture<'a, Result<DeltaHistories, SaverError>> {
+        let (key, channels) = (key.clone(), channels.to_vec());
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        // One statement is a transaction of its own.
+        self.store.call(point, move |connection| {
+            history::walk(connection, &key, id.as_deref(), &channels)
         })
     }
 

@@ -128,16 +128,8 @@ impl Found {
     }
 
     fn checkpoint(&self, row: &Row<'_>, thread: &str) -> Result<Checkpoint, Failure> {
-        let read = type_name(row, 3).and_then(|type_name| match type_name {
-            "msgpack" => decode_checkpoint(bytes(row, 4)?),
-            other => Err(CodecError::UnknownType(other.to_owned())),
-        });
-        let checkpoint = read.map_err(|error| self.corrupt(thread, "checkpoint", error))?;
-        if checkpoint.id != self.id {
-            let problem = format!("it says that it is checkpoint {}", checkpoint.id);
-            return Err(self.corrupt(thread, "checkpoint", problem));
-        }
-        Ok(checkpoint)
+        let read = decoded(row, 3, 4, &self.id);
+        read.map_err(|problem| self.corrupt(thread, "checkpoint", problem))
     }
 
     fn writes(
@@ -181,16 +173,34 @@ fn select_writes(connection: &Connection) -> rusqlite::Result<CachedStatement<'_
     )
 }
 
+/// The checkpoint in the columns of its type and its bytes, which must have this id.
+pub(super) fn decoded(
+    row: &Row<'_>,
+    type_column: usize,
+    column: usize,
+    id: &str,
+) -> Result<Checkpoint, String> {
+    let read = type_name(row, type_column).and_then(|type_name| match type_name {
+        "msgpack" => decode_checkpoint(bytes(row, column)?),
+        other => Err(CodecError::UnknownType(other.to_owned())),
+    });
+    let checkpoint = read.map_err(|error| error.to_string())?;
+    match &*checkpoint.id == id {
+        true => Ok(checkpoint),
+        false => Err(format!("it says that it is checkpoint {}", checkpoint.id)),
+    }
+}
+
 /// A cell's bytes. SQLite does not hold a column to its type, and older savers wrote metadata as
 /// text.
-fn bytes<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], CodecError> {
+pub(super) fn bytes<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], CodecError> {
     match row.get_ref_unwrap(column) {
         ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(bytes),
         _ => Err(CodecError::NoBytes),
     }
 }
 
-fn type_name<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, CodecError> {
+pub(super) fn type_name<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, CodecError> {
     let unknown = |name: &str| CodecError::UnknownType(name.to_owned());
     row.get_ref_unwrap(column).as_str().map_err(|_| unknown(""))
 }

@@ -1,0 +1,324 @@
+//! Rows of delta channels: what is stored before what, when the whole is stored, and what happens
+//! when some of it is lost.
+#![cfg(not(madsim))]
+
+mod checkpoint_support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use checkpoint_support::{block_on, key};
+use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer};
+use durasim_runtime::checkpoint::codec::read_delta_snapshot;
+use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::saver::{ListFilter, Saver, SaverError, SaverResult};
+use durasim_runtime::checkpoint::version::version_number;
+use durasim_runtime::checkpoint::{
+    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
+};
+use durasim_runtime::graph::Persistence;
+use durasim_runtime::pregel::{Input, RunConfig, RunError};
+use durasim_runtime::value::{self, Shared, Value};
+use durasim_runtime::{
+    CompiledGraph, Doors, Durability, END, NodeError, Profile, START, State, StateGraph, Update,
+};
+use serde_json::json;
+
+/// Keeps a log of what has landed. Rows take their time, those of other channels most.
+struct Slow {
+    inner: MemorySaver,
+    landed: Arc<Mutex<Vec<String>>>,
+    /// Which of the calls fails, counted by kind from 0.
+    fails: Fails,
+    /// Puts and rows so far.
+    calls: Mutex<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fails {
+    Nothing,
+    Rows(usize),
+    Put(usize),
+}
+
+impl Slow {
+    fn new(fails: Fails) -> Arc<Slow> {
+        let inner = MemorySaver::new(&Doors::production());
+        Arc::new(Slow { inner, landed: Arc::default(), fails, calls: Mutex::default() })
+    }
+
+    fn count(&self, of: impl Fn(&mut (usize, usize)) -> &mut usize) -> usize {
+        let mut calls = self.calls.lock().unwrap();
+        let count = of(&mut calls);
+        *count += 1;
+        *count - 1
+    }
+
+    fn landed(&self) -> Vec<String> {
+        self.landed.lock().unwrap().clone()
+    }
+}
+
+impl Saver for Slow {
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
+        self.inner.get_tuple(key, id)
+    }
+
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>> {
+        self.inner.list(thread, namespace, filter)
+    }
+
+    fn put(
+        &self,
+        key: &ThreadKey,
+        parent: Option<&str>,
+        checkpoint: Checkpoint,
+        metadata: Metadata,
+        new_versions: ChannelVersions,
+    ) -> SaverResult<()> {
+        let nth = self.count(|calls| &mut calls.0);
+        let landed = self.landed.clone();
+        let line = format!("put {}", metadata.step);
+        let put = self.inner.put(key, parent, checkpoint, metadata, new_versions);
+        let fails = self.fails == Fails::Put(nth);
+        Box::pin(async move {
+            if fails {
+                return Err(SaverError::Store("no space".to_owned()));
+            }
+            put.await?;
+            landed.lock().unwrap().push(line);
+            Ok(())
+        })
+    }
+
+    fn put_writes(
+        &self,
+        key: &ThreadKey,
+        checkpoint: &str,
+        task: &str,
+        task_path: &str,
+        writes: Vec<(Arc<str>, Shared)>,
+    ) -> SaverResult<()> {
+        let nth = self.count(|calls| &mut calls.1);
+        let landed = self.landed.clone();
+        let names: Vec<&str> = writes.iter().map(|(name, _)| &**name).collect();
+        let line = format!("rows {}", names.join(" "));
+        let put = self.inner.put_writes(key, checkpoint, task, task_path, writes);
+        let fails = self.fails == Fails::Rows(nth);
+        let pause = Duration::from_millis(if line.contains("log") { 3 } else { 30 });
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            if fails {
+                return Err(SaverError::Store("no space".to_owned()));
+            }
+            put.await?;
+            landed.lock().unwrap().push(line);
+            Ok(())
+        })
+    }
+
+    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
+        self.inner.delete_thread(thread)
+    }
+}
+
+/// `a` and `c` write to the delta channel, `b` to another key.
+fn line(saver: Arc<dyn Saver>, profile: Profile, frequency: u64) -> CompiledGraph {
+    let list = |text: &str| Update::new().set("log", vec![text]).set("plain", vec![text]);
+    let (a, c) = (list("a"), list("c"));
+    let delta = DeltaReducer::append().snapshot_frequency(frequency);
+    StateGraph::new("line")
+        .channel("log", ChannelSpec::Delta(delta))
+        .reduced_key("plain", Reducer::append())
+        .key("other")
+        .node("a", move |_: State, _| std::future::ready(Ok::<_, NodeError>(a.clone())))
+        .node("b", |_: State, _| async { Ok::<_, NodeError>(Update::new().set("other", "b")) })
+        .node("c", move |_: State, _| std::future::ready(Ok::<_, NodeError>(c.clone())))
+        .sequence(&[START, "a", "b", "c", END])
+        .compile(Some(saver), &Doors::production(), profile.options())
+        .expect("a graph")
+}
+
+fn input() -> Input {
+    Input::New(value::from_json(json!({"log": ["in"], "plain": ["in"]})))
+}
+
+async fn run(graph: &CompiledGraph, durability: Durability) -> Result<Value, RunError> {
+    graph.invoke(input(), RunConfig::new("t").durability(durability)).await
+}
+
+async fn head(saver: &dyn Saver) -> CheckpointTuple {
+    saver.get_tuple(&key("t", ""), None).await.unwrap().expect("a head")
+}
+
+fn texts(state: &State, key: &str) -> Vec<String> {
+    state.get_or(key, vec![]).expect("a list")
+}
+
+#[test]
+fn a_checkpoint_comes_after_the_rows_that_it_is_made_of() {
+    block_on(async {
+        let saver = Slow::new(Fails::Nothing);
+        run(&line(saver.clone(), Profile::Faithful, 1000), Durability::Async).await.unwrap();
+        let landed = saver.landed();
+        let at = |line: &str| landed.iter().position(|l| l == line).expect(line);
+        let start = at("rows log plain branch:to:a");
+        assert!(at("put -1") < start, "an input waits for nothing: {landed:?}");
+        assert!(start < at("put 0"), "{landed:?}");
+        assert!(at("rows log plain branch:to:b") < at("put 1"), "{landed:?}");
+        // Rows of other channels are not waited for.
+        assert!(at("put 2") < at("rows other branch:to:c"), "{landed:?}");
+        assert!(at("rows log plain") < at("put 3"), "{landed:?}");
+
+        let saver = Slow::new(Fails::Nothing);
+        run(&line(saver.clone(), Profile::Faithful, 1000), Durability::Exit).await.unwrap();
+        assert_eq!(saver.landed(), ["put -2", "rows log", "rows log", "rows log", "put 3"]);
+    });
+}
+
+/// LangGraph refuses the checkpoint whose rows were lost, and the next one stands on a parent that
+/// is not there.
+#[test]
+fn lost_rows_refuse_the_checkpoint_or_make_it_whole() {
+    block_on(async {
+        let saver = Slow::new(Fails::Rows(1));
+        let graph = line(saver.clone(), Profile::Faithful, 1000);
+        assert!(matches!(run(&graph, Durability::Async).await, Err(RunError::Saver(_))));
+        assert!(!saver.landed().contains(&"put 1".to_owned()));
+        let state = graph.get_state("t", None).await.unwrap();
+        assert_eq!(texts(&state.values, "plain"), ["in", "a", "c"]);
+        assert_eq!(texts(&state.values, "log"), ["c"]);
+    });
+    for lost in [Fails::Rows(0), Fails::Rows(1), Fails::Rows(3), Fails::Put(1), Fails::Put(2)] {
+        for durability in [Durability::Async, Durability::Exit] {
+            block_on(async {
+                let saver = Slow::new(lost);
+                let graph = line(saver.clone(), Profile::Safe, 1000);
+                let _ = run(&graph, durability).await;
+                for state in graph.get_state_history("t", ListFilter::default()).await.unwrap() {
+                    let (log, plain) = (texts(&state.values, "log"), texts(&state.values, "plain"));
+                    assert_eq!(log, plain, "{:?}", state.metadata);
+                }
+            });
+        }
+    }
+}
+
+/// The bound of the walk: a channel that is not written to any more is stored whole all the same,
+/// under a version of its own, as a saver may keep values by version.
+#[test]
+fn a_snapshot_is_due_after_5000_steps() {
+    block_on(async {
+        let saver = Arc::new(MemorySaver::new(&Doors::production()));
+        let graph = line(saver.clone(), Profile::Faithful, 1000);
+        run(&graph, Durability::Sync).await.unwrap();
+        let head = head(&*saver).await;
+        assert_eq!(
+            head.metadata.extra,
+            *json!({"counters_since_delta_snapshot": {"log": [3, 5]}}).as_object().unwrap()
+        );
+        let mut metadata = head.metadata.clone();
+        metadata.extra["counters_since_delta_snapshot"] = json!({ "log": [3, 4998] });
+        let put = saver.put(
+            &head.key,
+            head.parent.as_deref(),
+            head.checkpoint.clone(),
+            metadata,
+            Default::default(),
+        );
+        put.await.unwrap();
+        run(&graph, Durability::Sync).await.unwrap();
+
+        let tuples = saver.list("t", Some(""), ListFilter::default()).await.unwrap();
+        let holds: Vec<_> = tuples
+            .iter()
+            .rev()
+            .filter_map(|t| {
+                Some((
+                    t.metadata.step,
+                    read_delta_snapshot(t.checkpoint.channel_values.get("log")?).unwrap()?,
+                ))
+            })
+            .collect();
+        let [(5, Value::Array(whole))] = &holds[..] else { panic!("{holds:?}") };
+        assert_eq!(whole.len(), 4);
+        let counters: Vec<_> = tuples
+            .iter()
+            .rev()
+            .skip(5)
+            .map(|t| {
+                t.metadata.extra.get("counters_since_delta_snapshot").map(|all| all["log"].clone())
+            })
+            .collect();
+        let counted = |updates: u64, steps: u64| Some(json!([updates, steps]));
+        assert_eq!(counters, [counted(3, 4999), None, counted(1, 1), counted(1, 2), counted(2, 3)]);
+        let state = graph.get_state("t", None).await.unwrap();
+        assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+        let version = |step| {
+            let tuple = tuples.iter().find(|t| t.metadata.step == step).unwrap();
+            version_number(&tuple.checkpoint.channel_versions["log"])
+        };
+        assert!(version(4) < version(5) && version(5) < version(6));
+    });
+}
+
+#[test]
+fn damage_is_an_error_that_says_where() {
+    block_on(async {
+        let saver = Arc::new(MemorySaver::new(&Doors::production()));
+        let graph = line(saver.clone(), Profile::Faithful, 1);
+        run(&graph, Durability::Sync).await.unwrap();
+        let CheckpointTuple { key, mut checkpoint, metadata, parent, .. } = head(&*saver).await;
+        checkpoint.channel_values["log"] = Arc::new(Value::Ext(7, vec![0xc1]));
+        let put = saver.put(&key, parent.as_deref(), checkpoint, metadata, Default::default());
+        put.await.unwrap();
+        let error = graph.get_state("t", None).await.unwrap_err().to_string();
+        assert!(error.contains("delta channel \"log\""), "{error}");
+        assert!(run(&graph, Durability::Sync).await.is_err());
+    });
+}
+
+/// A graph inside a node has delta channels of its own, kept from call to call.
+#[test]
+fn a_graph_inside_another_keeps_its_value() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        block_on(async {
+            let saver = Arc::new(MemorySaver::new(&Doors::production()));
+            let add = |name: &'static str| {
+                move |_: State, _| async move {
+                    Ok::<_, NodeError>(
+                        Update::new().set("log", vec![name]).set("plain", vec![name]),
+                    )
+                }
+            };
+            let inner = StateGraph::new("inner")
+                .channel("log", ChannelSpec::Delta(DeltaReducer::append()))
+                .reduced_key("plain", Reducer::append())
+                .node("x", add("x"))
+                .node("y", add("y"))
+                .sequence(&[START, "x", "y", END])
+                .persistence(Persistence::PerThread);
+            let graph = StateGraph::new("outer")
+                .key("log")
+                .key("plain")
+                .subgraph("inside", inner)
+                .sequence(&[START, "inside", END])
+                .compile(Some(saver), &Doors::production(), Profile::Safe.options())
+                .expect("a graph");
+            for _ in 0..3 {
+                run(&graph, durability).await.unwrap();
+            }
+            let filter = ListFilter::default();
+            let history = graph.get_state_history_inside("t", "inside", filter).await.unwrap();
+            assert_eq!(texts(&history[0].values, "log").len(), 9);
+            for state in history {
+                assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+            }
+        });
+    }
+}
