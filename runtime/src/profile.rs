@@ -80,6 +80,7 @@ impl Profile {
                 write_order: WriteOrder::Unordered,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
+                handled_failures: HandledFailures::RaisedAtEnd,
                 unasked_answers: UnaskedAnswers::Taken,
                 unknown_targets: UnknownTargets::Ignored,
                 suspicions: Suspicions::Warned,
@@ -91,6 +92,7 @@ impl Profile {
                 write_order: WriteOrder::WritesFirst,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
+                handled_failures: HandledFailures::Settled,
                 unasked_answers: UnaskedAnswers::Refused,
                 unknown_targets: UnknownTargets::Refused,
                 suspicions: Suspicions::Refused,
@@ -108,6 +110,7 @@ pub struct Options {
     pub write_order: WriteOrder,
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
+    pub handled_failures: HandledFailures,
     pub unasked_answers: UnaskedAnswers,
     pub unknown_targets: UnknownTargets,
     pub suspicions: Suspicions,
@@ -161,13 +164,25 @@ pub enum UndeclaredKeys {
 }
 
 /// Inside a subgraph that is resumed: what becomes of tasks of the interrupted or failed step that
-/// had finished, and whose writes are stored?
+/// had finished, and whose writes are stored? The same is asked of error handlers, there and in a
+/// graph that is run on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishedSiblings {
     /// As LangGraph: they run again, effects included (FORMAT.md 9.5).
     RunAgain,
     /// Their stored writes are used, as in a graph that is run on its own.
     Kept,
+}
+
+/// What becomes of a failure that an error handler took care of, when the node ran as its own task
+/// (beside others, or under a stream mode that shows what nodes emit)?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandledFailures {
+    /// As LangGraph: the run goes on to its end and stores it, and then reports the failure all the
+    /// same. What it had to show last is lost. The caller cannot tell it from a run that failed.
+    RaisedAtEnd,
+    /// It is settled by its handler.
+    Settled,
 }
 
 /// What happens to an answer that nobody asked for: no interrupt waits, or none with that id.

@@ -63,6 +63,9 @@ pub enum Persistence {
     Never,
 }
 
+/// The name of a node's error handler has this in front of the node's.
+const HANDLER_OF: &str = "__error_handler__";
+
 /// Stands for every node, in the lists of static interrupts.
 const ALL_NODES: &str = "*";
 
@@ -290,10 +293,22 @@ impl StateGraph {
                     NodeBody::Subgraph(Arc::new(graph))
                 }
             };
-            let reads = node.options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
-            let plan =
-                NodePlan { reads, retry: node.options.retry, ..NodePlan::new(body, trigger) };
-            plans.insert(name.clone(), NodePlan { is_deferred: joined, ..plan });
+            let reads: Option<Vec<Arc<str>>> =
+                node.options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
+            let handler = node.options.handler.map(|function| {
+                let own: Arc<str> = format!("{HANDLER_OF}{name}").into();
+                let plan = NodePlan { reads: reads.clone(), ..NodePlan::handler(function) };
+                plans.insert(own.clone(), plan);
+                own
+            });
+            let plan = NodePlan {
+                reads,
+                retry: node.options.retry,
+                handler,
+                is_deferred: joined,
+                ..NodePlan::new(body, trigger)
+            };
+            plans.insert(name.clone(), plan);
         }
         for (from, to) in &self.edges {
             let plan = &mut plans[internal_name(from)];

@@ -158,6 +158,8 @@ pub(crate) struct NodePlan {
     /// `None` reads every key.
     pub reads: Option<Vec<Arc<str>>>,
     pub retry: Vec<RetryPolicy>,
+    /// The node that takes care of its failures.
+    pub handler: Option<Arc<str>>,
     /// `branch:to:*` channels of the plain edges.
     pub goes_to: Vec<Arc<str>>,
     /// `join:*` channels that this node is a part of.
@@ -180,10 +182,17 @@ impl NodePlan {
             is_deferred: false,
             reads: None,
             retry: vec![],
+            handler: None,
             goes_to: vec![],
             joins: vec![],
             branches: vec![],
         }
+    }
+
+    /// Nothing triggers an error handler but a failure.
+    pub fn handler(function: NodeFn) -> NodePlan {
+        let plan = NodePlan::new(NodeBody::Function(function), "".into());
+        NodePlan { triggers: vec![], ..plan }
     }
 
     pub fn start() -> NodePlan {

@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::{CompiledGraph, Interrupt, NodeError};
+use super::{CompiledGraph, Interrupt, NodeError, NodeFailure};
 use crate::channels::{Managed, Progress};
 use crate::checkpoint::{reserved, task_id};
 use crate::doors::{Doors, Labels, Operation, Point};
-use crate::pregel::RunCore;
+use crate::pregel::{Handled, RunCore};
 use crate::stream::{Outlet, StreamMode};
 use crate::value::{self, Shared, Value};
 
@@ -33,6 +33,8 @@ pub(crate) struct NodeScope {
     pub doors: Doors,
     pub outlet: Arc<Outlet>,
     pub resumes: Mutex<Resumes>,
+    /// The failed task that this one takes care of.
+    pub handles: Option<Arc<Handled>>,
     /// The run that the task belongs to; it outlives the task.
     pub core: Weak<RunCore>,
     /// Attempts made at this task, this one included.
@@ -104,6 +106,11 @@ impl NodeContext {
     /// How often this task was tried, this time included: more than 1 under a retry policy.
     pub fn attempt(&self) -> u32 {
         self.scope.attempt.load(Ordering::Relaxed)
+    }
+
+    /// The failure that this node takes care of, if it is an error handler.
+    pub fn failure(&self) -> Option<&NodeFailure> {
+        self.scope.handles.as_ref().map(|handled| &handled.failure)
     }
 
     /// Is this the last step that the run's recursion limit allows?

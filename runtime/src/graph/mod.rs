@@ -7,6 +7,7 @@ mod compiled;
 mod context;
 mod error;
 mod node;
+mod options;
 mod policy;
 mod python_errors;
 mod state;
@@ -19,10 +20,11 @@ pub use compiled::CompiledGraph;
 pub(crate) use compiled::{Channels, GraphInner, NodeBody, NodePlan, read};
 pub use context::{Emitter, NodeContext};
 pub(crate) use context::{NodeScope, Resumes};
-pub use error::{GraphError, Interrupt, NodeError};
+pub use error::{GraphError, Interrupt, NodeError, NodeFailure};
 pub use node::Update;
 pub(crate) use node::{NodeFn, Router};
-pub use policy::{NodeOptions, RetryOn, RetryPolicy};
+pub use options::NodeOptions;
+pub use policy::{RetryOn, RetryPolicy};
 pub use state::{State, StateError};
 
 /// Where every run begins.

@@ -36,6 +36,7 @@ impl RunCore {
     /// update is queued for the stream.
     pub fn commit(self: &Arc<Self>, state: &mut RunState, id: &Arc<str>, end: TaskEnd) {
         let Some(task) = state.tasks.get_mut(id) else { return };
+        let is_handled = matches!(end, TaskEnd::Failed { .. }) && self.is_handled(task);
         let (node, hidden) = (task.node.clone(), task.is_hidden());
         let tell = |what: What| {
             if !hidden {
@@ -57,6 +58,11 @@ impl RunCore {
                 let repr = error.repr();
                 tell(What::NodeFailed { node, task: this, error: repr.as_str().into() });
                 writes.push((reserved::ERROR.into(), Arc::new(Value::from(repr))));
+                if is_handled {
+                    let name = Arc::new(Value::from(&*task.node));
+                    writes.push((reserved::ERROR_SOURCE_NODE.into(), name));
+                    task.writes = writes.clone();
+                }
                 writes
             }
             TaskEnd::Cancelled { resumes: mut writes } => {
@@ -86,6 +92,9 @@ impl RunCore {
             }
         };
         self.put_writes(state, id, writes);
+        if is_handled {
+            self.mark_failure(state);
+        }
     }
 
     /// Keeps writes as pending, hands them to the saver, and shows them.

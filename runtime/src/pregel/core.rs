@@ -8,6 +8,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::config::RunConfig;
 use super::exit::RunningNode;
+use super::handler::PastFailure;
 use super::plan::Place;
 use super::puts::Puts;
 use super::task::Task;
@@ -66,6 +67,8 @@ pub(crate) struct RunState {
     pub leaving: Vec<oneshot::Receiver<()>>,
     /// Own-task nodes that ended and were not yet looked at by the loop.
     pub ended: Vec<(Arc<str>, Result<(), NodeError>)>,
+    /// The first task that failed beside others and was taken care of.
+    pub past_failure: Option<PastFailure>,
     /// The answer among the pending writes that is addressed to nobody in particular, until a task
     /// of this step takes it.
     pub answer: Answer,

@@ -36,13 +36,18 @@ impl RunCore {
         std::mem::forget(guard);
         let outcome = outcome(&end);
         self.commit(&mut self.state.lock().unwrap(), &task.id, end);
+        if let Err(error) = &outcome
+            && let Some(handler) = self.begin_handler(&task.id, error).await?
+        {
+            return self.execute_beside(vec![handler]).await;
+        }
         outcome.map_err(|error| RunError::Node { node: task.node.to_string(), error })
     }
 
-    /// Every task on its own. The first failure cancels the others; an interrupt, or a command for
-    /// the graph around, lets them finish.
+    /// Every task on its own. The first failure that no handler takes care of cancels the others; an
+    /// interrupt, or a command for the graph around, lets them finish.
     async fn execute_beside(self: &Arc<Self>, todo: Vec<Task>) -> Result<(), RunError> {
-        let names: Vec<_> = todo.iter().map(|t| (t.id.clone(), t.node.clone())).collect();
+        let mut names: Vec<_> = todo.iter().map(|t| (t.id.clone(), t.node.clone())).collect();
         let limit = self.config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
         for task in todo {
             self.start_beside(task, limit.clone());
@@ -51,10 +56,19 @@ impl RunCore {
         let mut has_failed = false;
         while !has_failed && outcomes.iter().any(Option::is_none) {
             for (id, outcome) in self.next_ended().await {
-                has_failed |= matches!(&outcome, Err(NodeError::Failed { .. }));
-                if let Some(place) = names.iter().position(|(task, _)| *task == id) {
-                    outcomes[place].get_or_insert(outcome);
+                let Some(place) = names.iter().position(|(task, _)| *task == id) else { continue };
+                if let Err(error) = &outcome
+                    && let Some(handler) = self.begin_handler(&id, error).await?
+                {
+                    self.remember_failure(place, &names[place].1, error.clone());
+                    outcomes[place] = Some(Ok(()));
+                    names.push((handler.id.clone(), handler.node.clone()));
+                    outcomes.push(None);
+                    self.start_beside(handler, limit.clone());
+                    continue;
                 }
+                has_failed |= matches!(&outcome, Err(NodeError::Failed { .. }));
+                outcomes[place].get_or_insert(outcome);
             }
             if !has_failed {
                 self.outlet.yield_queued().await;

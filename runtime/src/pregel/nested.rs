@@ -51,6 +51,9 @@ impl RunCore {
         };
         let mut parents = self.inside.as_ref().map_or_else(Default::default, |i| i.parents.clone());
         parents.insert(self.key.namespace.to_string(), scope.checkpoint.to_string());
+        if let Some(handled) = &scope.handles {
+            parents.insert(handled.namespace.to_string(), scope.checkpoint.to_string());
+        }
         let inside = Inside {
             parents,
             answer: scope.resumes.lock().unwrap().unaddressed.clone(),
@@ -105,6 +108,7 @@ impl RunCore {
     /// From a started run to what it gives back; exit duties are done by then.
     async fn drive_inside(self: &Arc<Self>) -> Result<Value, NodeError> {
         let result = self.steps().await;
+        let result = result.and_then(|end| self.past_failure(end).map_or(Ok(end), Err));
         let kept = result.is_err() || self.graph.persistence == Persistence::PerThread;
         let paused = matches!(result, Ok(End::Paused));
         self.leave(kept || paused);

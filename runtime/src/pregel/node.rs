@@ -97,7 +97,7 @@ impl RunCore {
 
     fn scope(self: &Arc<Self>, task: &Task) -> Arc<NodeScope> {
         let mut state = self.state.lock().unwrap();
-        let namespace = task_id::task_namespace(&self.key.namespace, &task.node, &task.id);
+        let namespace = task.namespace(&self.key.namespace);
         let resumes = self.resumes_of(&state, task, &namespace);
         let scope = Arc::new(NodeScope {
             node: task.node.clone(),
@@ -110,7 +110,11 @@ impl RunCore {
             configurable: self.config.configurable.clone(),
             context: self.config.context.clone(),
             doors: self.doors().clone(),
-            outlet: self.outlet.clone(),
+            outlet: match &task.handles {
+                None => self.outlet.clone(),
+                Some(handled) => Arc::new(self.outlet.under(&handled.namespace)),
+            },
+            handles: task.handles.clone(),
             resumes: Mutex::new(resumes),
             core: Arc::downgrade(self),
             attempt: AtomicU32::new(0),

@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
+use super::task::Task;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{Checkpoint, Source};
 use crate::doors::{RawHandle, What};
@@ -24,6 +25,8 @@ pub(crate) struct Puts {
     chain: VecDeque<Put>,
     /// put_writes, in no order among each other.
     writes: Vec<Completion>,
+    /// Those of them that a handler waits for before it starts.
+    failures: Vec<Completion>,
     /// What failed; told when the run ends.
     failure: Option<SaverError>,
 }
@@ -169,7 +172,7 @@ impl RunCore {
         let Some(saver) = self.saver.clone() else { return };
         state.puts.prune();
         let checkpoint = state.checkpoint.id.clone();
-        let path = state.tasks.get(task).map_or_else(String::new, |task| task.origin.path());
+        let path = state.tasks.get(task).map_or_else(String::new, Task::path);
         let core = self.clone();
         let task = task.clone();
         let job = async move {
@@ -189,6 +192,19 @@ impl RunCore {
         let handle = self.doors().executor.spawn(&self.actor("put_writes"), job);
         let done = handle.map(|end| end.unwrap_or(Err(SaverError::Cancelled))).boxed().shared();
         state.puts.writes.push(done);
+    }
+
+    /// The writes that were just submitted say that a task failed, and its handler waits for them.
+    pub fn mark_failure(&self, state: &mut RunState) {
+        if self.saver.is_some() && self.config.durability != Durability::Exit {
+            state.puts.failures.extend(state.puts.writes.last().cloned());
+        }
+    }
+
+    /// Waits until every failure that a handler takes care of is stored.
+    pub async fn await_failures(&self) -> Result<(), SaverError> {
+        let failures = std::mem::take(&mut self.state.lock().unwrap().puts.failures);
+        futures::future::join_all(failures).await.into_iter().collect()
     }
 
     /// Sync durability: waits for the newest put. When the run is cancelled here, the put is too,

@@ -289,6 +289,7 @@ impl RunCore {
             running: IndexMap::new(),
             leaving: Vec::new(),
             ended: Vec::new(),
+            past_failure: None,
             answer: Arc::default(),
             is_answer_settled: true,
             is_replaying,

@@ -68,6 +68,7 @@ impl RunCore {
             }
             Err(error) => Err(error),
         };
+        let outcome = outcome.and_then(|end| self.past_failure(end).map_or(Ok(end), Err));
         // A pause that could not be stored is no pause: it could never be answered.
         let outcome = match (outcome, settled) {
             (Err(error), _) => Err(error),
@@ -127,6 +128,7 @@ impl RunCore {
         }
         if !state.is_replaying && !state.pending.is_empty() {
             restore_finished(&mut state.tasks, &state.pending);
+            self.resume_handlers(state);
         }
         if pauses(self.interrupts_before(), &state.checkpoint, state.tasks.values()) {
             return Some(End::Paused);

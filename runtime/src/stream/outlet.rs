@@ -65,6 +65,16 @@ impl Outlet {
         }
     }
 
+    /// The outlet of a task whose chunks come from another namespace than its graph's.
+    pub fn under(&self, namespace: &str) -> Outlet {
+        Outlet {
+            queue: self.queue.clone(),
+            namespace: namespace.split('|').map(Arc::from).collect(),
+            is_shown: self.is_shown,
+            waiting_loop: self.waiting_loop.clone(),
+        }
+    }
+
     pub fn wants(&self, mode: StreamMode) -> bool {
         self.is_shown && self.queue.modes.contains(&mode)
     }

@@ -1,0 +1,69 @@
+//! What a node's author decides about it besides its code.
+
+use std::future::Future;
+
+use super::node::{NodeFn, node_fn};
+use super::{IntoCommand, NodeContext, NodeError, NodeFailure, RetryPolicy, State};
+
+/// How a node takes part in the graph.
+#[derive(Clone, Default)]
+pub struct NodeOptions {
+    pub(crate) defer: bool,
+    pub(crate) retry: Vec<RetryPolicy>,
+    pub(crate) handler: Option<NodeFn>,
+    pub(crate) reads: Option<Vec<String>>,
+    pub(crate) destinations: Vec<String>,
+}
+
+impl NodeOptions {
+    pub fn new() -> NodeOptions {
+        NodeOptions::default()
+    }
+
+    /// Runs only when nothing else is left to run.
+    pub fn defer(mut self) -> NodeOptions {
+        self.defer = true;
+        self
+    }
+
+    /// The first policy that covers an error decides. Several are asked in order.
+    pub fn retry(mut self, policy: RetryPolicy) -> NodeOptions {
+        self.retry.push(policy);
+        self
+    }
+
+    /// A node that runs in place of this one when it has failed and is not tried again: in the same
+    /// super-step, with the same input. It shows as `__error_handler__` and the node's name. The
+    /// failed node's edges are not followed; the handler's command says where to go on, if
+    /// anywhere. When the handler fails, the run does. LangGraph's `error_handler`.
+    pub fn on_error<F, Fut, U>(mut self, handler: F) -> NodeOptions
+    where
+        F: Fn(State, NodeFailure, NodeContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<U, NodeError>> + Send + 'static,
+        U: IntoCommand,
+    {
+        let handler = std::sync::Arc::new(handler);
+        self.handler = Some(node_fn(move |state, context: NodeContext| {
+            let handler = handler.clone();
+            async move {
+                let failure = context.failure().cloned();
+                let no_failure = || NodeError::failed("RuntimeError", "nothing has failed");
+                handler(state, failure.ok_or_else(no_failure)?, context).await
+            }
+        }));
+        self
+    }
+
+    /// The node sees these keys only (its input schema).
+    pub fn reads(mut self, keys: &[&str]) -> NodeOptions {
+        self.reads = Some(keys.iter().map(|&key| key.to_owned()).collect());
+        self
+    }
+
+    /// Nodes that the commands of the node, or of its error handler, may go to, so that they count
+    /// as reachable.
+    pub fn destinations(mut self, nodes: &[&str]) -> NodeOptions {
+        self.destinations.extend(nodes.iter().map(|&node| node.to_owned()));
+        self
+    }
+}
