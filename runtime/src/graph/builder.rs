@@ -304,6 +304,7 @@ impl StateGraph {
             let plan = NodePlan {
                 reads,
                 retry: node.options.retry,
+                timeout: node.options.timeout,
                 handler,
                 is_deferred: joined,
                 ..NodePlan::new(body, trigger)

@@ -65,6 +65,11 @@ impl StateGraph {
         }
         for (name, node) in &self.nodes {
             self.check_keys(name, node.options.reads.as_deref())?;
+            let limits =
+                node.options.timeout.map_or([None, None], |limits| [limits.run, limits.idle]);
+            if limits.into_iter().flatten().any(|limit| limit.is_zero()) {
+                return Err(GraphError::NoTime { node: name.to_string() });
+            }
             for to in &node.options.destinations {
                 self.check_edge(name, to)?;
             }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State};
+use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State, TimeoutPolicy};
 use crate::channels::{Channel, ChannelSpec, Managed, Progress};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
@@ -158,6 +158,7 @@ pub(crate) struct NodePlan {
     /// `None` reads every key.
     pub reads: Option<Vec<Arc<str>>>,
     pub retry: Vec<RetryPolicy>,
+    pub timeout: Option<TimeoutPolicy>,
     /// The node that takes care of its failures.
     pub handler: Option<Arc<str>>,
     /// `branch:to:*` channels of the plain edges.
@@ -182,6 +183,7 @@ impl NodePlan {
             is_deferred: false,
             reads: None,
             retry: vec![],
+            timeout: None,
             handler: None,
             goes_to: vec![],
             joins: vec![],

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::{CompiledGraph, Interrupt, NodeError, NodeFailure};
+use super::{CompiledGraph, Interrupt, NodeError, NodeFailure, TimedAttempt};
 use crate::channels::{Managed, Progress};
 use crate::checkpoint::{reserved, task_id};
 use crate::doors::{Doors, Labels, Operation, Point};
@@ -16,6 +16,8 @@ use crate::value::{self, Shared, Value};
 #[derive(Clone)]
 pub struct NodeContext {
     pub(crate) scope: Arc<NodeScope>,
+    /// Of this attempt, if it has a limit.
+    pub(crate) timed: Option<Arc<TimedAttempt>>,
 }
 
 /// One execution of one task.
@@ -35,6 +37,8 @@ pub(crate) struct NodeScope {
     pub resumes: Mutex<Resumes>,
     /// The failed task that this one takes care of.
     pub handles: Option<Arc<Handled>>,
+    /// The timed attempt of a node around the graph.
+    pub around: Option<Arc<TimedAttempt>>,
     /// The run that the task belongs to; it outlives the task.
     pub core: Weak<RunCore>,
     /// Attempts made at this task, this one included.
@@ -129,7 +133,7 @@ impl NodeContext {
             value::to_value(input).map_err(|error| NodeError::failed("ValueError", error))?;
         let core = self.scope.core.upgrade();
         let core = core.ok_or_else(|| NodeError::failed("RuntimeError", "the run is over"))?;
-        core.run_inside(&graph.inner, input, &self.scope).await
+        core.run_inside(&graph.inner, input, &self.scope, self.timed.as_ref()).await
     }
 
     /// Sleeps on the library's clock.
@@ -141,7 +145,7 @@ impl NodeContext {
     /// this task beside it.
     pub fn emit_message<T: serde::Serialize>(&self, message: T) -> Result<(), NodeError> {
         let scope = &self.scope;
-        if !scope.outlet.wants(StreamMode::Messages) {
+        if !self.is_heard() || !scope.outlet.wants(StreamMode::Messages) {
             return Ok(());
         }
         let message =
@@ -159,12 +163,42 @@ impl NodeContext {
 
     /// Sends `value` to the stream (mode `custom`) at once.
     pub fn emit<T: serde::Serialize>(&self, value: T) -> Result<(), NodeError> {
-        self.emitter().emit(value)
+        let outlet = &self.scope.outlet;
+        if self.is_heard() && outlet.wants(StreamMode::Custom) {
+            let data = value::to_value(&value).map_err(|e| NodeError::failed("ValueError", e))?;
+            outlet.queue(StreamMode::Custom, data);
+        }
+        Ok(())
     }
 
     /// A handle that only emits.
     pub fn emitter(&self) -> Emitter {
-        Emitter(self.scope.outlet.clone())
+        Emitter(self.clone())
+    }
+
+    /// Shows that the node goes on: its idle limit begins anew. Without such a limit of its own, it
+    /// is that of the node around its graph, if there is one; otherwise this does nothing.
+    pub fn heartbeat(&self) {
+        if let Some(attempt) = self.timed.as_ref().or(self.scope.around.as_ref()) {
+            attempt.heartbeat();
+        }
+    }
+
+    /// Does what this attempt emits still count? It is progress, if it does.
+    fn is_heard(&self) -> bool {
+        if let Some(attempt) = &self.timed {
+            if attempt.is_over() {
+                return false;
+            }
+            attempt.progress();
+        }
+        match &self.scope.around {
+            Some(around) if self.scope.outlet.shows_subgraphs() => {
+                around.progress_all();
+                !around.is_any_over()
+            }
+            _ => true,
+        }
     }
 
     /// Performs something that the outside can see. Passes the gate's point for effects, so that a
@@ -216,14 +250,10 @@ impl NodeScope {
 
 /// Sends values to the stream from inside a node.
 #[derive(Clone)]
-pub struct Emitter(Arc<Outlet>);
+pub struct Emitter(NodeContext);
 
 impl Emitter {
     pub fn emit<T: serde::Serialize>(&self, value: T) -> Result<(), NodeError> {
-        if self.0.wants(StreamMode::Custom) {
-            let data = value::to_value(&value).map_err(|e| NodeError::failed("ValueError", e))?;
-            self.0.queue(StreamMode::Custom, data);
-        }
-        Ok(())
+        self.0.emit(value)
     }
 }

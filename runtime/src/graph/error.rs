@@ -25,6 +25,8 @@ pub enum GraphError {
     NoSuchNode { where_: &'static str, node: String },
     #[error("node {node:?} reads {key:?}, which is no key of the state")]
     NoSuchKey { node: String, key: String },
+    #[error("node {node:?} has a time limit of nothing")]
+    NoTime { node: String },
     #[error("in subgraph {node:?}: {error}")]
     InSubgraph { node: String, error: Box<GraphError> },
 }

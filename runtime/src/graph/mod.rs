@@ -11,6 +11,7 @@ mod options;
 mod policy;
 mod python_errors;
 mod state;
+mod timeout;
 
 pub use builder::Persistence;
 pub use builder::StateGraph;
@@ -26,6 +27,8 @@ pub(crate) use node::{NodeFn, Router};
 pub use options::NodeOptions;
 pub use policy::{RetryOn, RetryPolicy};
 pub use state::{State, StateError};
+pub(crate) use timeout::TimedAttempt;
+pub use timeout::{Refresh, TimeoutPolicy};
 
 /// Where every run begins.
 pub const START: &str = "START";

@@ -3,13 +3,14 @@
 use std::future::Future;
 
 use super::node::{NodeFn, node_fn};
-use super::{IntoCommand, NodeContext, NodeError, NodeFailure, RetryPolicy, State};
+use super::{IntoCommand, NodeContext, NodeError, NodeFailure, RetryPolicy, State, TimeoutPolicy};
 
 /// How a node takes part in the graph.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
     pub(crate) defer: bool,
     pub(crate) retry: Vec<RetryPolicy>,
+    pub(crate) timeout: Option<TimeoutPolicy>,
     pub(crate) handler: Option<NodeFn>,
     pub(crate) reads: Option<Vec<String>>,
     pub(crate) destinations: Vec<String>,
@@ -29,6 +30,13 @@ impl NodeOptions {
     /// The first policy that covers an error decides. Several are asked in order.
     pub fn retry(mut self, policy: RetryPolicy) -> NodeOptions {
         self.retry.push(policy);
+        self
+    }
+
+    /// Limits of each attempt. They apply before retries, and those before the error handler, which
+    /// itself has none, as in LangGraph.
+    pub fn timeout(mut self, policy: TimeoutPolicy) -> NodeOptions {
+        self.timeout = Some(policy).filter(TimeoutPolicy::has_limit);
         self
     }
 

@@ -16,7 +16,7 @@ use crate::channels::Progress;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
-use crate::graph::{Channels, GraphInner, NodeError};
+use crate::graph::{Channels, GraphInner, NodeError, TimedAttempt};
 use crate::profile::CancelStyle;
 use crate::stream::Outlet;
 use crate::value::Value;
@@ -92,6 +92,8 @@ pub(crate) struct Inside {
     pub parents: BTreeMap<String, String>,
     /// The answer that the node around may take.
     pub answer: Answer,
+    /// The attempt of the node around, or of one further out, if it has a limit.
+    pub timed: Option<Arc<TimedAttempt>>,
     /// Must the run go on where it stood?
     pub resuming: Option<bool>,
 }
@@ -147,6 +149,18 @@ fn is_unaddressed_answer(write: &PendingWrite) -> bool {
 }
 
 impl RunCore {
+    /// The timed attempt that this run is inside of.
+    pub fn timed_around(&self) -> Option<&Arc<TimedAttempt>> {
+        self.inside.as_ref()?.timed.as_ref()
+    }
+
+    /// A node of this run has started or ended: nodes around it go on.
+    pub fn progress_around(&self) {
+        if let Some(attempt) = self.timed_around() {
+            attempt.progress_all();
+        }
+    }
+
     pub fn doors(&self) -> &Doors {
         &self.graph.doors
     }

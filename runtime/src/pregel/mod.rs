@@ -21,6 +21,7 @@ mod run;
 mod show;
 mod snapshot;
 mod task;
+mod timed;
 mod update;
 
 pub use crate::graph::Command;

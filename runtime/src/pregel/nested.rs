@@ -12,7 +12,7 @@ use super::run::End;
 use super::{Input, RunError};
 use crate::checkpoint::saver::{ListFilter, Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, ThreadKey};
-use crate::graph::{GraphInner, NodeError, NodeScope, Persistence};
+use crate::graph::{GraphInner, NodeError, NodeScope, Persistence, TimedAttempt};
 use crate::profile::{CancelStyle, FinishedSiblings};
 use crate::value::Value;
 
@@ -28,8 +28,9 @@ impl RunCore {
         graph: &'a Arc<GraphInner>,
         input: Value,
         scope: &'a Arc<NodeScope>,
+        timed: Option<&'a Arc<TimedAttempt>>,
     ) -> BoxFuture<'a, Result<Value, NodeError>> {
-        self.run_inside_unboxed(graph, input, scope).boxed()
+        self.run_inside_unboxed(graph, input, scope, timed).boxed()
     }
 
     async fn run_inside_unboxed(
@@ -37,6 +38,7 @@ impl RunCore {
         graph: &Arc<GraphInner>,
         input: Value,
         scope: &Arc<NodeScope>,
+        timed: Option<&Arc<TimedAttempt>>,
     ) -> Result<Value, NodeError> {
         for _ in 0..TURNS_TO_START {
             one_turn().await;
@@ -57,6 +59,7 @@ impl RunCore {
         let inside = Inside {
             parents,
             answer: scope.resumes.lock().unwrap().unaddressed.clone(),
+            timed: timed.or(self.timed_around()).cloned(),
             resuming: match scope.attempt.load(Ordering::Relaxed) {
                 0 | 1 => self.state.lock().unwrap().resuming,
                 // A failed attempt goes on where it stood.
@@ -65,6 +68,7 @@ impl RunCore {
         };
         let core = self.open_inside(graph, key, saver, inside, input).await;
         let core = core.map_err(failed)?;
+        core.progress_around();
         let mut guard = Guard { core: Some(core.clone()), around: self.clone() };
         let result = core.drive_inside().await;
         guard.core = None;

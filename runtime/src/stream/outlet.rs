@@ -88,6 +88,10 @@ impl Outlet {
                 || is_live(StreamMode::Messages))
     }
 
+    pub fn shows_subgraphs(&self) -> bool {
+        self.queue.shows_subgraphs
+    }
+
     fn is_root(&self) -> bool {
         self.namespace.is_empty()
     }
