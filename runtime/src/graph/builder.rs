@@ -10,6 +10,7 @@ use super::{
     END, Goto, GraphError, IntoCommand, NodeContext, NodeError, NodeOptions, START, State,
     StateError,
 };
+use crate::cache::Cache;
 use crate::channels::{ChannelSpec, Managed, Reducer};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::reserved;
@@ -35,6 +36,7 @@ pub struct StateGraph {
     pub(super) interrupt_before: Vec<String>,
     pub(super) interrupt_after: Vec<String>,
     persistence: Persistence,
+    cache: Option<Arc<dyn Cache>>,
     pub(super) mistakes: Vec<GraphError>,
 }
 
@@ -84,6 +86,7 @@ impl StateGraph {
             interrupt_before: Vec::new(),
             interrupt_after: Vec::new(),
             persistence: Persistence::default(),
+            cache: None,
             mistakes: Vec::new(),
         }
     }
@@ -174,6 +177,13 @@ impl StateGraph {
     /// What this graph keeps of itself when it runs inside a node.
     pub fn persistence(mut self, persistence: Persistence) -> StateGraph {
         self.persistence = persistence;
+        self
+    }
+
+    /// Where nodes of this graph that have a [`crate::cache::CachePolicy`] keep what they write. As
+    /// in LangGraph, graphs inside it do not share it; give it to them too.
+    pub fn cache(mut self, cache: Arc<dyn Cache>) -> StateGraph {
+        self.cache = Some(cache);
         self
     }
 
@@ -305,6 +315,7 @@ impl StateGraph {
                 reads,
                 retry: node.options.retry,
                 timeout: node.options.timeout,
+                cache: node.options.cache,
                 handler,
                 is_deferred: joined,
                 ..NodePlan::new(body, trigger)
@@ -364,6 +375,7 @@ impl StateGraph {
             interrupt_before: names(self.interrupt_before),
             interrupt_after: names(self.interrupt_after),
             persistence: self.persistence,
+            cache: self.cache,
             saver: around.saver.clone(),
             options: around.options,
             mint: around.mint.clone(),

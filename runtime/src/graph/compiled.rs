@@ -3,6 +3,7 @@ use std::sync::Arc;
 use indexmap::{IndexMap, IndexSet};
 
 use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State, TimeoutPolicy};
+use crate::cache::{Cache, CachePolicy};
 use crate::channels::{Channel, ChannelSpec, Managed, Progress};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
@@ -54,6 +55,8 @@ pub(crate) struct GraphInner {
     pub interrupt_after: Vec<Arc<str>>,
     pub persistence: Persistence,
     pub saver: Option<Arc<dyn Saver>>,
+    /// Its own; graphs inside it have theirs.
+    pub cache: Option<Arc<dyn Cache>>,
     pub options: Options,
     pub mint: Arc<IdMint>,
     pub finalizer: Arc<Finalizer>,
@@ -159,6 +162,7 @@ pub(crate) struct NodePlan {
     pub reads: Option<Vec<Arc<str>>>,
     pub retry: Vec<RetryPolicy>,
     pub timeout: Option<TimeoutPolicy>,
+    pub cache: Option<CachePolicy>,
     /// The node that takes care of its failures.
     pub handler: Option<Arc<str>>,
     /// `branch:to:*` channels of the plain edges.
@@ -184,6 +188,7 @@ impl NodePlan {
             reads: None,
             retry: vec![],
             timeout: None,
+            cache: None,
             handler: None,
             goes_to: vec![],
             joins: vec![],

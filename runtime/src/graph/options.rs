@@ -4,6 +4,7 @@ use std::future::Future;
 
 use super::node::{NodeFn, node_fn};
 use super::{IntoCommand, NodeContext, NodeError, NodeFailure, RetryPolicy, State, TimeoutPolicy};
+use crate::cache::CachePolicy;
 
 /// How a node takes part in the graph.
 #[derive(Clone, Default)]
@@ -11,6 +12,7 @@ pub struct NodeOptions {
     pub(crate) defer: bool,
     pub(crate) retry: Vec<RetryPolicy>,
     pub(crate) timeout: Option<TimeoutPolicy>,
+    pub(crate) cache: Option<CachePolicy>,
     pub(crate) handler: Option<NodeFn>,
     pub(crate) reads: Option<Vec<String>>,
     pub(crate) destinations: Vec<String>,
@@ -37,6 +39,13 @@ impl NodeOptions {
     /// itself has none, as in LangGraph.
     pub fn timeout(mut self, policy: TimeoutPolicy) -> NodeOptions {
         self.timeout = Some(policy).filter(TimeoutPolicy::has_limit);
+        self
+    }
+
+    /// What the node wrote for an equal input before is used, without running it. Needs a graph with
+    /// [`super::StateGraph::cache`].
+    pub fn cache(mut self, policy: CachePolicy) -> NodeOptions {
+        self.cache = Some(policy);
         self
     }
 

@@ -52,6 +52,7 @@ impl RunCore {
                     writes.push((reserved::NO_WRITES.into(), nil()));
                 }
                 task.writes = writes.clone();
+                self.keep_writes(state, id, &writes);
                 writes
             }
             TaskEnd::Failed { error, mut writes } => {

@@ -1,3 +1,4 @@
+use crate::cache::CacheError;
 use crate::checkpoint::saver::SaverError;
 use crate::graph::NodeError;
 
@@ -34,6 +35,10 @@ pub enum RunError {
     UnknownNamespace { namespace: String, node: String },
     #[error("the graph keeps no checkpoints: compile it with a saver")]
     NoSaver,
+    #[error(transparent)]
+    Cache(CacheError),
+    #[error("the graph has no cache")]
+    NoCache,
 }
 
 impl RunError {
@@ -53,9 +58,11 @@ impl RunError {
             | RunError::BadUpdate { .. }
             | RunError::NoParent => "InvalidUpdateError",
             RunError::Saver(_) => "CheckpointerError",
+            RunError::Cache(_) => "CacheError",
             RunError::UnknownCheckpoint { .. }
             | RunError::UnknownNamespace { .. }
-            | RunError::NoSaver => "ValueError",
+            | RunError::NoSaver
+            | RunError::NoCache => "ValueError",
         }
     }
 }

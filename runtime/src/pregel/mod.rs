@@ -4,6 +4,7 @@
 //! and how, is what a handler shape is.
 
 mod apply;
+mod cached;
 mod command;
 mod commit;
 mod config;

@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
 use super::task::Task;
+use crate::cache::CacheResult;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{Checkpoint, Source};
 use crate::doors::{RawHandle, What};
@@ -27,6 +28,8 @@ pub(crate) struct Puts {
     writes: Vec<Completion>,
     /// Those of them that a handler waits for before it starts.
     failures: Vec<Completion>,
+    /// What was given to the cache.
+    cached: Vec<Completion>,
     /// What failed; told when the run ends.
     failure: Option<SaverError>,
 }
@@ -50,6 +53,7 @@ impl Puts {
             Some(_) => true,
         };
         self.writes.retain(|done| !finished(done));
+        self.cached.retain(|done| !finished(done));
         // The newest put stays: the loop may still want to await it.
         while self.chain.len() > 1 && finished(&self.chain[0].done) {
             self.chain.pop_front();
@@ -58,7 +62,8 @@ impl Puts {
 
     /// Everything submitted so far.
     fn all(&self) -> Vec<Completion> {
-        self.chain.iter().map(|put| put.done.clone()).chain(self.writes.iter().cloned()).collect()
+        let puts = self.chain.iter().map(|put| &put.done);
+        puts.chain(&self.writes).chain(&self.cached).cloned().collect()
     }
 }
 
@@ -192,6 +197,15 @@ impl RunCore {
         let handle = self.doors().executor.spawn(&self.actor("put_writes"), job);
         let done = handle.map(|end| end.unwrap_or(Err(SaverError::Cancelled))).boxed().shared();
         state.puts.writes.push(done);
+    }
+
+    /// Submits a write to the cache.
+    pub fn submit_cached(&self, state: &mut RunState, write: CacheResult<()>) {
+        let write =
+            async move { write.await.map_err(|error| SaverError::Store(error.to_string())) };
+        let handle = self.doors().executor.spawn(&self.actor("cache"), write);
+        let done = handle.map(|end| end.unwrap_or(Err(SaverError::Cancelled))).boxed().shared();
+        state.puts.cached.push(done);
     }
 
     /// The writes that were just submitted say that a task failed, and its handler waits for them.

@@ -101,6 +101,9 @@ impl RunCore {
             if let Some(end) = self.tick() {
                 return Ok(end);
             }
+            if self.graph.cache.is_some() {
+                self.use_cached().await?;
+            }
             self.execute().await?;
             if let Some(end) = self.finish_step()? {
                 return Ok(end);
