@@ -78,6 +78,7 @@ impl Profile {
                 orphans: Orphans::RunOn,
                 awaited_put: AwaitedPut::Cancelled,
                 write_order: WriteOrder::Unordered,
+                write_turns: WriteTurns::Shared,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
                 handled_failures: HandledFailures::RaisedAtEnd,
@@ -90,6 +91,7 @@ impl Profile {
                 orphans: Orphans::Cancelled,
                 awaited_put: AwaitedPut::Finished,
                 write_order: WriteOrder::WritesFirst,
+                write_turns: WriteTurns::Free,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
                 handled_failures: HandledFailures::Settled,
@@ -108,6 +110,7 @@ pub struct Options {
     pub orphans: Orphans,
     pub awaited_put: AwaitedPut,
     pub write_order: WriteOrder,
+    pub write_turns: WriteTurns,
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
     pub handled_failures: HandledFailures,
@@ -152,6 +155,16 @@ pub enum WriteOrder {
     Unordered,
     /// A checkpoint is put after the writes of its step were acknowledged or failed.
     WritesFirst,
+}
+
+/// In a run with `max_concurrency`: do writes wait for a turn, as nodes do?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteTurns {
+    /// As LangGraph: checkpoints and pending writes queue up behind every node that waits. What a
+    /// node wrote is not stored until those that were started after it have had their turns.
+    Shared,
+    /// No: only nodes count.
+    Free,
 }
 
 /// What happens to keys of an input or update that no channel declares.

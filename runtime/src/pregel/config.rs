@@ -92,6 +92,12 @@ impl RunConfig {
         self
     }
 
+    /// At most so many tasks of one super-step run at the same time; zero means one.
+    pub fn max_concurrency(mut self, limit: usize) -> RunConfig {
+        self.max_concurrency = Some(limit);
+        self
+    }
+
     pub fn subgraphs(mut self, show: bool) -> RunConfig {
         self.subgraphs = show;
         self

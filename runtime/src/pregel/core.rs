@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::channel::oneshot;
 use indexmap::{IndexMap, IndexSet};
+use tokio::sync::Semaphore;
 
 use super::config::RunConfig;
 use super::exit::RunningNode;
@@ -33,6 +34,8 @@ pub(crate) struct RunCore {
     pub family: Arc<Family>,
     pub labels: Labels,
     pub outlet: Arc<Outlet>,
+    /// Of its nodes, and under an option of its writes, if there is a limit.
+    pub turns: Option<Arc<Semaphore>>,
     /// Never held across an await.
     pub state: Mutex<RunState>,
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::Semaphore;
-
 use super::RunError;
 use super::commit::TaskEnd;
 use super::core::RunCore;
@@ -48,9 +46,8 @@ impl RunCore {
     /// interrupt, or a command for the graph around, lets them finish.
     async fn execute_beside(self: &Arc<Self>, todo: Vec<Task>) -> Result<(), RunError> {
         let mut names: Vec<_> = todo.iter().map(|t| (t.id.clone(), t.node.clone())).collect();
-        let limit = self.config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
         for task in todo {
-            self.start_beside(task, limit.clone());
+            self.start_beside(task);
         }
         let mut outcomes: Vec<Option<Result<(), NodeError>>> = vec![None; names.len()];
         let mut has_failed = false;
@@ -64,7 +61,7 @@ impl RunCore {
                     outcomes[place] = Some(Ok(()));
                     names.push((handler.id.clone(), handler.node.clone()));
                     outcomes.push(None);
-                    self.start_beside(handler, limit.clone());
+                    self.start_beside(handler);
                     continue;
                 }
                 has_failed |= matches!(&outcome, Err(NodeError::Failed { .. }));
@@ -82,21 +79,18 @@ impl RunCore {
         }
     }
 
-    fn start_beside(self: &Arc<Self>, task: Task, limit: Option<Arc<Semaphore>>) {
+    fn start_beside(self: &Arc<Self>, task: Task) {
         let id = task.id.clone();
         let node = task.node.clone();
         let (alive, gone) = futures::channel::oneshot::channel::<()>();
         let guard = BesideGuard { core: self.clone(), task: id.clone(), armed: true, alive };
         let core = self.clone();
+        let turn = self.queue_for_turn();
         // The guard is made outside, so that it works for a task that is never polled.
         let run = async move {
             let mut guard = guard;
-            let turn = match &limit {
-                Some(limit) => limit.acquire().await.ok(),
-                None => None,
-            };
+            let turn = turn.await;
             let end = core.run_task(&task).await;
-            drop(turn);
             if core.outlet.wants(StreamMode::Custom) {
                 // What others emit at the same moment is shown first, as in LangGraph, where the end
                 // of a task takes more turns of its loop than an emission.
@@ -104,6 +98,8 @@ impl RunCore {
             }
             guard.armed = false;
             core.end_beside(&task.id, end);
+            // Not before: a failure must be able to cancel those that wait.
+            drop(turn);
         };
         let mut state = self.state.lock().unwrap();
         let handle = self.doors().executor.spawn(&self.actor(&format!("node/{node}")), run);

@@ -23,6 +23,7 @@ mod show;
 mod snapshot;
 mod task;
 mod timed;
+mod turns;
 mod update;
 
 pub use crate::graph::Command;

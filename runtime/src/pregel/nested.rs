@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use super::core::{Family, Inside, RunCore};
 use super::execute::one_turn;
 use super::run::End;
+use super::turns::turns;
 use super::{Input, RunError};
 use crate::checkpoint::saver::{ListFilter, Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, ThreadKey};
@@ -103,6 +104,7 @@ impl RunCore {
             family: self.family.clone(),
             labels: self.labels.clone(),
             outlet,
+            turns: turns(&self.config),
             state: Mutex::new(state),
         });
         core.enter(&mut core.state.lock().unwrap(), Input::New(input))?;

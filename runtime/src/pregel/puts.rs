@@ -141,6 +141,7 @@ impl RunCore {
         };
         let (id, step, source) = (checkpoint.id.clone(), metadata.step, metadata.source.name());
         let core = self.clone();
+        let turn = self.queue_to_write();
         let task = {
             let id = id.clone();
             async move {
@@ -148,6 +149,7 @@ impl RunCore {
                 if let Some(previous) = previous {
                     let _ = previous.await;
                 }
+                let _turn = turn.await;
                 core.observe(|| What::PutBegun { checkpoint: id.clone(), source, step });
                 let put =
                     saver.put(&core.key, parent.as_deref(), checkpoint, metadata, new_versions);
@@ -180,7 +182,9 @@ impl RunCore {
         let path = state.tasks.get(task).map_or_else(String::new, Task::path);
         let core = self.clone();
         let task = task.clone();
+        let turn = self.queue_to_write();
         let job = async move {
+            let _turn = turn.await;
             core.observe(|| What::WritesBegun {
                 checkpoint: checkpoint.clone(),
                 task: task.clone(),

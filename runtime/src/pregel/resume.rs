@@ -11,6 +11,7 @@ use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
 use super::plan::plan;
+use super::turns::turns;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
@@ -45,8 +46,10 @@ impl RunCore {
         let is_replaying = config.checkpoint.is_some();
         let state = Mutex::new(RunCore::opened(&graph, &config, saved, is_replaying));
         let family = Arc::default();
+        let turns = turns(&config);
+        let inside = None;
         let core =
-            RunCore { graph, config, key, saver, inside: None, family, labels, outlet, state };
+            RunCore { graph, config, key, saver, inside, family, labels, outlet, turns, state };
         let core = Arc::new(core);
         {
             let mut state = core.state.lock().unwrap();

@@ -124,6 +124,7 @@ impl Editor {
             family: Arc::default(),
             labels: Labels { thread: Some(thread.into()), ..Labels::default() },
             outlet: Arc::new(Outlet::new(vec![], false)),
+            turns: None,
             graph,
             config,
             state,

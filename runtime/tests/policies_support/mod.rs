@@ -162,8 +162,13 @@ pub fn compiled(graph: StateGraph) -> (CompiledGraph, Recorder) {
 }
 
 pub fn compiled_with(graph: StateGraph, options: Options) -> (CompiledGraph, Recorder) {
+    compiled_onto(graph, options, &Log::default())
+}
+
+/// With the log that the saver adds to.
+pub fn compiled_onto(graph: StateGraph, options: Options, log: &Log) -> (CompiledGraph, Recorder) {
     let doors = Doors::production();
-    let saver = Recorder::new(&doors);
+    let saver = Recorder { log: log.clone(), ..Recorder::new(&doors) };
     let graph = graph.compile(Some(Arc::new(saver.clone())), &doors, options);
     (graph.expect("a graph"), saver)
 }
