@@ -119,10 +119,11 @@ pub struct Options {
     pub suspicions: Suspicions,
 }
 
-/// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties?
+/// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties? And at exit durability,
+/// does a run inside a node that is drained?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitDuties {
-    /// As LangGraph under Starlette: no. At exit durability effects then leave no record at all.
+    /// As LangGraph (under Starlette): no. At exit durability effects then leave no record at all.
     SkippedByScope,
     /// Yes, by the finalizer. Costs one put after the client has gone.
     Always,

@@ -37,6 +37,7 @@ pub struct StateGraph {
     pub(super) interrupt_after: Vec<String>,
     persistence: Persistence,
     cache: Option<Arc<dyn Cache>>,
+    pub(super) defaults: NodeOptions,
     pub(super) mistakes: Vec<GraphError>,
 }
 
@@ -68,6 +69,9 @@ pub enum Persistence {
 /// The name of a node's error handler has this in front of the node's.
 const HANDLER_OF: &str = "__error_handler__";
 
+/// The error handler of the nodes that have none of their own.
+const DEFAULT_HANDLER: &str = "__default_error_handler__";
+
 /// Stands for every node, in the lists of static interrupts.
 const ALL_NODES: &str = "*";
 
@@ -87,6 +91,7 @@ impl StateGraph {
             interrupt_after: Vec::new(),
             persistence: Persistence::default(),
             cache: None,
+            defaults: NodeOptions::new(),
             mistakes: Vec::new(),
         }
     }
@@ -171,6 +176,18 @@ impl StateGraph {
         } else if self.nodes.insert(name.into(), node).is_some() {
             self.mistakes.push(GraphError::Duplicate(name.to_owned()));
         }
+        self
+    }
+
+    /// Options of every node that does not say otherwise: its retries, limits, cache and error
+    /// handler. Nodes of graphs inside do not inherit them. Retries hold for error handlers too,
+    /// limits and the cache do not. The handler shows as `__default_error_handler__`, and the
+    /// destinations here are its own. Said twice, the last counts.
+    pub fn node_defaults(mut self, options: NodeOptions) -> StateGraph {
+        if let Some(option) = options.not_for_all() {
+            self.mistakes.push(GraphError::BadDefault(option));
+        }
+        self.defaults = options;
         self
     }
 
@@ -286,9 +303,15 @@ impl StateGraph {
         channels.insert(reserved::TASKS.into(), ChannelSpec::Topic { accumulates: false });
         let mut plans: IndexMap<Arc<str>, NodePlan> = IndexMap::new();
         plans.insert(reserved::START.into(), NodePlan::start());
+        let default_handler = self.defaults.handler.clone().map(|function| {
+            let plan = NodePlan::handler(function, self.defaults.retry.clone());
+            plans.insert(DEFAULT_HANDLER.into(), plan);
+            Arc::<str>::from(DEFAULT_HANDLER)
+        });
         for (name, node) in self.nodes {
+            let options = node.options.or(&self.defaults);
             let trigger: Arc<str> = branch_channel(&name).into();
-            let (plain, joined) = match node.options.defer {
+            let (plain, joined) = match options.defer {
                 true => (ChannelSpec::LastValueAfterFinish, true),
                 false => (ChannelSpec::Ephemeral, false),
             };
@@ -304,19 +327,21 @@ impl StateGraph {
                 }
             };
             let reads: Option<Vec<Arc<str>>> =
-                node.options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
-            let handler = node.options.handler.map(|function| {
+                options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
+            let handler = options.handler.map(|function| {
                 let own: Arc<str> = format!("{HANDLER_OF}{name}").into();
-                let plan = NodePlan { reads: reads.clone(), ..NodePlan::handler(function) };
+                let plan = NodePlan::handler(function, self.defaults.retry.clone());
+                let plan = NodePlan { reads: reads.clone(), ..plan };
                 plans.insert(own.clone(), plan);
                 own
             });
             let plan = NodePlan {
                 reads,
-                retry: node.options.retry,
-                timeout: node.options.timeout,
-                cache: node.options.cache,
-                handler,
+                retry: options.retry,
+                timeout: options.timeout,
+                cache: options.cache,
+                handler: handler.or_else(|| default_handler.clone()),
+                metadata: options.metadata,
                 is_deferred: joined,
                 ..NodePlan::new(body, trigger)
             };

@@ -63,10 +63,13 @@ impl StateGraph {
         for (place, keys) in of_keys {
             self.check_keys(place, keys.as_deref())?;
         }
+        for to in &self.defaults.destinations {
+            self.check_edge(START, to)?;
+        }
         for (name, node) in &self.nodes {
             self.check_keys(name, node.options.reads.as_deref())?;
-            let limits =
-                node.options.timeout.map_or([None, None], |limits| [limits.run, limits.idle]);
+            let limits = node.options.timeout.or(self.defaults.timeout);
+            let limits = limits.map_or([None, None], |limits| [limits.run, limits.idle]);
             if limits.into_iter().flatten().any(|limit| limit.is_zero()) {
                 return Err(GraphError::NoTime { node: name.to_string() });
             }
@@ -143,6 +146,7 @@ impl StateGraph {
             }
             for (name, node) in &self.nodes {
                 if reached.contains(&**name) {
+                    reached.extend(self.defaults.destinations.iter().map(String::as_str));
                     reached.extend(node.options.destinations.iter().map(String::as_str));
                 }
             }

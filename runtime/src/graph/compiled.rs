@@ -165,6 +165,8 @@ pub(crate) struct NodePlan {
     pub cache: Option<CachePolicy>,
     /// The node that takes care of its failures.
     pub handler: Option<Arc<str>>,
+    /// Shown beside its tasks.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
     /// `branch:to:*` channels of the plain edges.
     pub goes_to: Vec<Arc<str>>,
     /// `join:*` channels that this node is a part of.
@@ -190,6 +192,7 @@ impl NodePlan {
             timeout: None,
             cache: None,
             handler: None,
+            metadata: Default::default(),
             goes_to: vec![],
             joins: vec![],
             branches: vec![],
@@ -197,9 +200,9 @@ impl NodePlan {
     }
 
     /// Nothing triggers an error handler but a failure.
-    pub fn handler(function: NodeFn) -> NodePlan {
+    pub fn handler(function: NodeFn, retry: Vec<RetryPolicy>) -> NodePlan {
         let plan = NodePlan::new(NodeBody::Function(function), "".into());
-        NodePlan { triggers: vec![], ..plan }
+        NodePlan { triggers: vec![], retry, ..plan }
     }
 
     pub fn start() -> NodePlan {

@@ -117,6 +117,11 @@ impl NodeContext {
         self.scope.handles.as_ref().map(|handled| &handled.failure)
     }
 
+    /// Why the run is asked to end early, once it is: a node that takes long may stop by itself.
+    pub fn drain_reason(&self) -> Option<Arc<str>> {
+        self.scope.core.upgrade()?.config.control.as_ref()?.drain_reason()
+    }
+
     /// Is this the last step that the run's recursion limit allows?
     pub fn is_last_step(&self) -> bool {
         Managed::IsLastStep.value(self.scope.progress) == Value::Boolean(true)
@@ -151,12 +156,17 @@ impl NodeContext {
         let message =
             value::to_value(&message).map_err(|error| NodeError::failed("ValueError", error))?;
         let triggers = scope.triggers.iter().map(|name| Value::from(&**name)).collect();
-        let about = value::map([
-            ("langgraph_step", Value::from(scope.progress.step)),
-            ("langgraph_node", Value::from(&*scope.node)),
-            ("langgraph_triggers", Value::Array(triggers)),
-            ("langgraph_checkpoint_ns", Value::from(&*scope.namespace)),
-        ]);
+        let mut about = vec![
+            ("langgraph_step".to_owned(), Value::from(scope.progress.step)),
+            ("langgraph_node".to_owned(), Value::from(&*scope.node)),
+            ("langgraph_triggers".to_owned(), Value::Array(triggers)),
+            ("langgraph_checkpoint_ns".to_owned(), Value::from(&*scope.namespace)),
+        ];
+        if let Some(core) = scope.core.upgrade() {
+            let metadata = core.graph.nodes[&scope.node].metadata.iter();
+            about.extend(metadata.map(|(k, v)| (k.clone(), value::from_json(v.clone()))));
+        }
+        let about = value::map(about);
         scope.outlet.queue(StreamMode::Messages, Value::Array(vec![message, about]));
         Ok(())
     }

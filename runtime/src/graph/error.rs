@@ -25,6 +25,8 @@ pub enum GraphError {
     NoSuchNode { where_: &'static str, node: String },
     #[error("node {node:?} reads {key:?}, which is no key of the state")]
     NoSuchKey { node: String, key: String },
+    #[error("{0} is no option for all nodes together")]
+    BadDefault(&'static str),
     #[error("node {node:?} has a time limit of nothing")]
     NoTime { node: String },
     #[error("in subgraph {node:?}: {error}")]
@@ -46,6 +48,10 @@ pub enum NodeError {
     /// [`super::NodeContext::invoke`]; pass it on with `?`.
     #[error("a command for the graph around")]
     Command(Box<super::Command>),
+    /// A graph that the node ran was asked to end early. Made by [`super::NodeContext::invoke`]; pass
+    /// it on with `?`.
+    #[error("drained: {reason}")]
+    Drained { reason: String },
 }
 
 /// A node that failed, as its error handler is told of it.
@@ -77,6 +83,9 @@ impl NodeError {
             NodeError::Failed { kind, message } => format!("{kind}({})", python_repr(message)),
             NodeError::Interrupted(_) => "GraphInterrupt()".to_owned(),
             NodeError::Command(_) => "ParentCommand()".to_owned(),
+            NodeError::Drained { reason } => {
+                format!("GraphDrained({})", python_repr(&format!("Graph drained: {reason}")))
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ pub struct NodeOptions {
     pub(crate) handler: Option<NodeFn>,
     pub(crate) reads: Option<Vec<String>>,
     pub(crate) destinations: Vec<String>,
+    pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
 }
 
 impl NodeOptions {
@@ -77,10 +78,40 @@ impl NodeOptions {
         self
     }
 
+    /// Something to know the node by. It shows beside its tasks and its messages in streams, and is
+    /// not stored.
+    pub fn metadata(mut self, key: &str, value: impl Into<serde_json::Value>) -> NodeOptions {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+
     /// Nodes that the commands of the node, or of its error handler, may go to, so that they count
     /// as reachable.
     pub fn destinations(mut self, nodes: &[&str]) -> NodeOptions {
         self.destinations.extend(nodes.iter().map(|&node| node.to_owned()));
+        self
+    }
+}
+
+impl NodeOptions {
+    /// What does not make sense for all nodes of a graph together.
+    pub(super) fn not_for_all(&self) -> Option<&'static str> {
+        match self {
+            _ if self.defer => Some("defer"),
+            _ if self.reads.is_some() => Some("reads"),
+            _ if !self.metadata.is_empty() => Some("metadata"),
+            _ => None,
+        }
+    }
+
+    /// These options, and where they say nothing those of `defaults`; but for the handler, which
+    /// all nodes without one share.
+    pub(super) fn or(mut self, defaults: &NodeOptions) -> NodeOptions {
+        if self.retry.is_empty() {
+            self.retry.clone_from(&defaults.retry);
+        }
+        self.timeout = self.timeout.or(defaults.timeout);
+        self.cache = self.cache.or_else(|| defaults.cache.clone());
         self
     }
 }

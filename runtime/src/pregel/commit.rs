@@ -24,6 +24,10 @@ pub(crate) enum TaskEnd {
         interrupts: Vec<Interrupt>,
         resumes: Vec<(Arc<str>, Shared)>,
     },
+    /// A graph inside was drained. Nothing of it is recorded here.
+    Drained {
+        reason: String,
+    },
     /// Ended with a command for the graph around this one. Nothing of it is recorded here.
     Left(Box<Command>),
     Cancelled {
@@ -86,6 +90,10 @@ impl RunCore {
                 let mut writes = vec![(Arc::from(reserved::INTERRUPT), Arc::new(list))];
                 writes.extend(resumes);
                 writes
+            }
+            TaskEnd::Drained { .. } => {
+                tell(What::NodeInterrupted { node, task: this });
+                return;
             }
             TaskEnd::Left(_) => {
                 tell(What::NodeFinished { node, task: this });

@@ -1,7 +1,7 @@
 //! What one run knows, shared by its loop, its nodes and whoever ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::channel::oneshot;
 use indexmap::{IndexMap, IndexSet};
@@ -32,6 +32,8 @@ pub(crate) struct RunCore {
     /// What a run inside another one has from it.
     pub inside: Option<Inside>,
     pub family: Arc<Family>,
+    /// The names of the nodes around this graph; empty at the root.
+    pub path: Arc<str>,
     pub labels: Labels,
     pub outlet: Arc<Outlet>,
     /// Of its nodes, and under an option of its writes, if there is a limit.
@@ -70,6 +72,8 @@ pub(crate) struct RunState {
     pub leaving: Vec<oneshot::Receiver<()>>,
     /// Own-task nodes that ended and were not yet looked at by the loop.
     pub ended: Vec<(Arc<str>, Result<(), NodeError>)>,
+    /// A task failed beside others and nothing took care of it: none of them starts any more.
+    pub has_failed: bool,
     /// The first task that failed beside others and was taken care of.
     pub past_failure: Option<PastFailure>,
     /// The answer among the pending writes that is addressed to nobody in particular, until a task
@@ -108,6 +112,8 @@ pub(crate) struct Family {
     pub answers: Mutex<BTreeMap<String, Value>>,
     /// How the root was dropped, once it was.
     pub style: OnceLock<CancelStyle>,
+    /// How often nodes were entered, by the names of the nodes around their graph and their own.
+    pub entered: Mutex<BTreeMap<(Arc<str>, Arc<str>), u64>>,
     /// Set when the root goes back in time: graphs inside look for what they were before it.
     pub replay: OnceLock<Replay>,
 }
@@ -116,6 +122,25 @@ pub(crate) struct Family {
 pub(crate) struct Replay {
     pub before: Arc<str>,
     pub visited: Mutex<BTreeSet<String>>,
+}
+
+impl Family {
+    /// Counts one more attempt of a node. Costs no allocation but for a node's first.
+    pub fn enter(&self, graph: &Arc<str>, node: &Arc<str>) {
+        let mut entered = self.entered.lock().unwrap();
+        *entered.entry((graph.clone(), node.clone())).or_default() += 1;
+    }
+
+    /// By name; nodes of graphs inside have the names of the nodes around them in front.
+    pub fn entered(&self) -> BTreeMap<Arc<str>, u64> {
+        let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = |((graph, node), count): (&(Arc<str>, Arc<str>), &u64)| {
+            let name =
+                if graph.is_empty() { node.clone() } else { format!("{graph}|{node}").into() };
+            (name, *count)
+        };
+        entered.iter().map(name).collect()
+    }
 }
 
 impl Replay {

@@ -23,6 +23,9 @@ pub enum RunError {
     BadUpdate { problem: String },
     #[error("the recursion limit of {limit} steps is reached without an end")]
     Recursion { limit: u64 },
+    /// Ended at the edge of a super-step because that was asked for. It can be resumed.
+    #[error("the run was drained: {reason}")]
+    Drained { reason: String },
     #[error("node {node:?}: {error}")]
     Node { node: String, error: NodeError },
     #[error("channel {channel:?} (written by {}): {problem}", nodes.join(", "))]
@@ -51,6 +54,9 @@ impl RunError {
             | RunError::UnknownInterrupt { .. } => "RuntimeError",
             RunError::Recursion { .. } => "GraphRecursionError",
             RunError::Node { error: NodeError::Failed { kind, .. }, .. } => kind,
+            RunError::Drained { .. } | RunError::Node { error: NodeError::Drained { .. }, .. } => {
+                "GraphDrained"
+            }
             RunError::Node { error: NodeError::Command(_), .. } => "ParentCommand",
             RunError::Node { .. } => "GraphInterrupt",
             RunError::InvalidUpdate { .. }

@@ -90,6 +90,10 @@ impl RunCore {
         let run = async move {
             let mut guard = guard;
             let turn = turn.await;
+            if turn.is_some() && core.state.lock().unwrap().has_failed {
+                // It will be cancelled.
+                std::future::pending::<()>().await;
+            }
             let end = core.run_task(&task).await;
             if core.outlet.wants(StreamMode::Custom) {
                 // What others emit at the same moment is shown first, as in LangGraph, where the end
@@ -98,7 +102,6 @@ impl RunCore {
             }
             guard.armed = false;
             core.end_beside(&task.id, end);
-            // Not before: a failure must be able to cancel those that wait.
             drop(turn);
         };
         let mut state = self.state.lock().unwrap();
@@ -114,6 +117,10 @@ impl RunCore {
             return;
         }
         let outcome = outcome(&end);
+        if matches!(outcome, Err(NodeError::Failed { .. })) {
+            let is_handled = state.tasks.get(id).is_some_and(|task| self.is_handled(task));
+            state.has_failed |= !is_handled;
+        }
         self.commit(&mut state, id, end);
         state.ended.push((id.clone(), outcome));
         drop(state);
@@ -147,15 +154,15 @@ pub(super) async fn one_turn() {
     .await
 }
 
-/// Of several ends, the one that the run ends with: a failure before a command, a command before
-/// interrupts, and those all together, in the order of their tasks.
+/// Of several ends, the one that the run ends with: a failure before a command or a drain, those
+/// before interrupts, and those all together, in the order of their tasks.
 fn worst(ends: impl Iterator<Item = (Arc<str>, NodeError)>) -> Option<(Arc<str>, NodeError)> {
     let mut command = None;
     let mut paused: Option<(Arc<str>, Vec<Interrupt>)> = None;
     for (node, error) in ends {
         match error {
             NodeError::Failed { .. } => return Some((node, error)),
-            NodeError::Command(_) => {
+            NodeError::Command(_) | NodeError::Drained { .. } => {
                 command.get_or_insert((node, error));
             }
             NodeError::Interrupted(more) => {
@@ -171,6 +178,7 @@ fn outcome(end: &TaskEnd) -> Result<(), NodeError> {
         TaskEnd::Finished(_) => Ok(()),
         TaskEnd::Failed { error, .. } => Err(error.clone()),
         TaskEnd::Interrupted { interrupts, .. } => Err(NodeError::Interrupted(interrupts.clone())),
+        TaskEnd::Drained { reason } => Err(NodeError::Drained { reason: reason.clone() }),
         TaskEnd::Left(command) => Err(NodeError::Command(command.clone())),
         TaskEnd::Cancelled { .. } => Err(NodeError::failed("CancelledError", "")),
     }

@@ -9,6 +9,7 @@ mod command;
 mod commit;
 mod config;
 mod core;
+mod drain;
 mod error;
 mod execute;
 mod exit;
@@ -28,7 +29,8 @@ mod update;
 
 pub use crate::graph::Command;
 pub use config::{Input, RunConfig};
-pub(crate) use core::RunCore;
+pub(crate) use core::{Family, RunCore};
+pub use drain::RunControl;
 pub use error::RunError;
 pub(crate) use exit::Finalizer;
 pub(crate) use run::run;

@@ -14,7 +14,7 @@ use super::{Input, RunError};
 use crate::checkpoint::saver::{ListFilter, Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, ThreadKey};
 use crate::graph::{GraphInner, NodeError, NodeScope, Persistence, TimedAttempt};
-use crate::profile::{CancelStyle, FinishedSiblings};
+use crate::profile::{CancelStyle, ExitDuties, FinishedSiblings};
 use crate::value::Value;
 
 /// Turns of the loop that a graph takes to start, as in LangGraph: siblings that need none are done
@@ -96,6 +96,7 @@ impl RunCore {
         let is_replaying = !(keeps && inside.resuming == Some(true));
         let state = RunCore::opened(graph, &config, saved, is_replaying);
         let core = Arc::new(RunCore {
+            path: without_tasks(&key.namespace).into(),
             graph: graph.clone(),
             config,
             key,
@@ -117,7 +118,9 @@ impl RunCore {
         let result = result.and_then(|end| self.past_failure(end).map_or(Ok(end), Err));
         let kept = result.is_err() || self.graph.persistence == Persistence::PerThread;
         let paused = matches!(result, Ok(End::Paused));
-        self.leave(kept || paused);
+        let drained = matches!(result, Ok(End::Drained))
+            && self.graph.options.exit_duties == ExitDuties::Always;
+        self.leave(kept || paused || drained);
         self.settle().await.map_err(|error| failed(error.into()))?;
         match result {
             Ok(End::Finished) => {
@@ -125,6 +128,7 @@ impl RunCore {
                 Ok(output.unwrap_or(Value::Nil))
             }
             Ok(End::Paused | End::Asked) => Err(NodeError::Interrupted(vec![])),
+            Ok(End::Drained) => Err(NodeError::Drained { reason: self.drained_for() }),
             Ok(End::OutOfSteps) => {
                 Err(failed(RunError::Recursion { limit: self.config.recursion_limit }))
             }

@@ -46,6 +46,7 @@ impl RunCore {
                 task: task.id.clone(),
                 checkpoint: scope.checkpoint.clone(),
             });
+            self.family.enter(&self.path, &task.node);
             self.progress_around();
             let end = self.attempt(task, plan, &scope).await;
             self.progress_around();
@@ -97,6 +98,7 @@ impl RunCore {
             Err(NodeError::Interrupted(interrupts)) => {
                 TaskEnd::Interrupted { interrupts, resumes: scope.resume_records() }
             }
+            Err(NodeError::Drained { reason }) => TaskEnd::Drained { reason },
             Err(error) => TaskEnd::Failed { error, writes: scope.resume_records() },
         }
     }

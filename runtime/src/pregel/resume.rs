@@ -48,9 +48,20 @@ impl RunCore {
         let family = Arc::default();
         let turns = turns(&config);
         let inside = None;
-        let core =
-            RunCore { graph, config, key, saver, inside, family, labels, outlet, turns, state };
-        let core = Arc::new(core);
+        let path = Arc::default();
+        let core = Arc::new(RunCore {
+            graph,
+            config,
+            key,
+            saver,
+            inside,
+            family,
+            path,
+            labels,
+            outlet,
+            turns,
+            state,
+        });
         {
             let mut state = core.state.lock().unwrap();
             if let Some(loaded) = state.loaded.clone() {
@@ -292,6 +303,7 @@ impl RunCore {
             running: IndexMap::new(),
             leaving: Vec::new(),
             ended: Vec::new(),
+            has_failed: false,
             past_failure: None,
             answer: Arc::default(),
             is_answer_settled: true,

@@ -22,6 +22,8 @@ pub(crate) enum End {
     Paused,
     /// At questions of nodes.
     Asked,
+    /// At the edge of a super-step, as was asked for.
+    Drained,
 }
 
 impl CompiledGraph {
@@ -66,6 +68,7 @@ impl RunCore {
             Err(RunError::Node { error: NodeError::Interrupted(asked), .. }) => {
                 Ok(if asked.is_empty() { End::Paused } else { End::Asked })
             }
+            Err(RunError::Node { error: NodeError::Drained { .. }, .. }) => Ok(End::Drained),
             Err(error) => Err(error),
         };
         let outcome = outcome.and_then(|end| self.past_failure(end).map_or(Ok(end), Err));
@@ -84,6 +87,7 @@ impl RunCore {
         let name = match outcome {
             Ok(End::Finished) => "finished",
             Ok(End::Paused | End::Asked) => "interrupted",
+            Ok(End::Drained) => "drained",
             Ok(End::OutOfSteps) | Err(_) => "failed",
         };
         self.observe(|| What::RunEnded { outcome: name });
@@ -93,6 +97,7 @@ impl RunCore {
         match outcome? {
             End::Finished | End::Paused | End::Asked => Ok(()),
             End::OutOfSteps => Err(RunError::Recursion { limit: self.config.recursion_limit }),
+            End::Drained => Err(RunError::Drained { reason: self.drained_for() }),
         }
     }
 
@@ -129,6 +134,9 @@ impl RunCore {
         if state.tasks.is_empty() {
             return Some(End::Finished);
         }
+        if self.drain_reason().is_some() {
+            return Some(End::Drained);
+        }
         if !state.is_replaying && !state.pending.is_empty() {
             restore_finished(&mut state.tasks, &state.pending);
             self.resume_handlers(state);
@@ -159,6 +167,14 @@ impl RunCore {
         }
         state.resuming = None;
         Ok(None)
+    }
+
+    fn drain_reason(&self) -> Option<Arc<str>> {
+        self.config.control.as_ref()?.drain_reason()
+    }
+
+    pub(super) fn drained_for(&self) -> String {
+        self.drain_reason().as_deref().unwrap_or_default().to_owned()
     }
 
     fn interrupts_before(&self) -> &[Arc<str>] {

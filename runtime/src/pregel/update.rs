@@ -122,6 +122,7 @@ impl Editor {
             saver: graph.saver.clone(),
             inside: None,
             family: Arc::default(),
+            path: Arc::default(),
             labels: Labels { thread: Some(thread.into()), ..Labels::default() },
             outlet: Arc::new(Outlet::new(vec![], false)),
             turns: None,
