@@ -1,13 +1,14 @@
 //! What one run knows, shared by its loop, its nodes and whoever ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::channel::oneshot;
 use indexmap::{IndexMap, IndexSet};
 use tokio::sync::Semaphore;
 
 use super::config::RunConfig;
+use super::entered::Entered;
 use super::exit::RunningNode;
 use super::handler::PastFailure;
 use super::plan::Place;
@@ -112,8 +113,7 @@ pub(crate) struct Family {
     pub answers: Mutex<BTreeMap<String, Value>>,
     /// How the root was dropped, once it was.
     pub style: OnceLock<CancelStyle>,
-    /// How often nodes were entered, by the names of the nodes around their graph and their own.
-    pub entered: Mutex<BTreeMap<(Arc<str>, Arc<str>), u64>>,
+    pub entered: Entered,
     /// Set when the root goes back in time: graphs inside look for what they were before it.
     pub replay: OnceLock<Replay>,
 }
@@ -122,25 +122,6 @@ pub(crate) struct Family {
 pub(crate) struct Replay {
     pub before: Arc<str>,
     pub visited: Mutex<BTreeSet<String>>,
-}
-
-impl Family {
-    /// Counts one more attempt of a node. Costs no allocation but for a node's first.
-    pub fn enter(&self, graph: &Arc<str>, node: &Arc<str>) {
-        let mut entered = self.entered.lock().unwrap();
-        *entered.entry((graph.clone(), node.clone())).or_default() += 1;
-    }
-
-    /// By name; nodes of graphs inside have the names of the nodes around them in front.
-    pub fn entered(&self) -> BTreeMap<Arc<str>, u64> {
-        let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = |((graph, node), count): (&(Arc<str>, Arc<str>), &u64)| {
-            let name =
-                if graph.is_empty() { node.clone() } else { format!("{graph}|{node}").into() };
-            (name, *count)
-        };
-        entered.iter().map(name).collect()
-    }
 }
 
 impl Replay {

@@ -10,6 +10,7 @@ mod commit;
 mod config;
 mod core;
 mod drain;
+mod entered;
 mod error;
 mod execute;
 mod exit;

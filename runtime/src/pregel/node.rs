@@ -46,7 +46,7 @@ impl RunCore {
                 task: task.id.clone(),
                 checkpoint: scope.checkpoint.clone(),
             });
-            self.family.enter(&self.path, &task.node);
+            self.family.entered.add(&self.path, &task.node);
             self.progress_around();
             let end = self.attempt(task, plan, &scope).await;
             self.progress_around();

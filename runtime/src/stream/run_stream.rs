@@ -75,7 +75,7 @@ impl RunStream {
     /// around them and `|` in front.
     pub fn entered(&mut self) -> BTreeMap<Arc<str>, u64> {
         self.take_core();
-        self.family.as_ref().map_or_else(BTreeMap::new, |family| family.entered())
+        self.family.as_ref().map_or_else(BTreeMap::new, |family| family.entered.by_name())
     }
 
     /// Is the run between two yield points, with somebody having asked for the next chunk?
