@@ -13,7 +13,8 @@ use durasim_runtime::{
 };
 use futures::StreamExt;
 use policies_support::{
-    Log, Recorder, UPDATES, Waits, compiled_with, config, graph, input, ms, paused, run, says,
+    Log, Recorder, UPDATES, Waits, compiled, compiled_with, config, graph, input, ms, paused, run,
+    says,
 };
 
 /// `mid` runs `leaf`, which runs `first` and then, for 300 ms, `last`.
@@ -128,17 +129,20 @@ fn by_a_limit_of_the_node_around() {
 }
 
 #[test]
-fn another_attempt_goes_on_where_the_one_before_was_cut_off() {
-    everywhere(|durability, options| async move {
+fn another_attempt_begins_anew_in_a_namespace_of_its_own() {
+    paused(async {
         let log = Log::default();
         let limited = NodeOptions::new()
             .timeout(TimeoutPolicy::run(ms(100)))
             .retry(RetryPolicy { max_attempts: 2, ..RetryPolicy::default() });
-        let (graph, saver) = compiled_with(nested(&log, limited), options);
-        let seen = run(&graph, input(), at(durability, UPDATES)).await;
+        let (graph, saver) = compiled(nested(&log, limited));
+        let seen = run(&graph, input(), at(Durability::Exit, UPDATES)).await;
         assert!(seen[0].starts_with("! NodeTimeoutError: Node 'mid'"), "{seen:?}");
-        let twice = ["last starts", "last is cut off", "last starts", "last is cut off"];
-        assert_eq!(log.take(), twice);
-        drop(saver);
+        let once = ["last starts", "last is cut off"];
+        assert_eq!(log.take(), [once, once].concat());
+        let mut found = saver.steps(None).await;
+        found.sort();
+        let inside = ["mid loop 1", "mid|1 loop 1", "mid|1|leaf loop 1", "mid|leaf loop 1"];
+        assert_eq!(found, [&["loop 0"], &inside[..]].concat());
     });
 }

@@ -335,6 +335,8 @@ fn ids_and_namespaces_hang_on_the_failed_task() {
         let seen = run(&graph, input(), config(&modes).subgraphs(true)).await;
         // What a handler emits comes from the failed task's namespace.
         assert_eq!(seen[0], r#"a custom "from the handler""#);
+        let plain = run(&graph, input(), config(&modes)).await;
+        assert_eq!(plain[0], r#"custom "from the handler""#);
         let put =
             saver.log.take().into_iter().find(|line| line.contains("input -1") && line.len() > 12);
         assert_eq!(put.unwrap(), "put a|__error_handler__a input -1");

@@ -65,11 +65,16 @@ impl Outlet {
         }
     }
 
-    /// The outlet of a task whose chunks come from another namespace than its graph's.
+    /// The outlet of a task whose chunks come from another namespace than its graph's. It shows in
+    /// streams that show subgraphs; in others, chunks say nothing of it.
     pub fn under(&self, namespace: &str) -> Outlet {
+        let namespace = match self.shows_subgraphs() {
+            true => namespace.split('|').map(Arc::from).collect(),
+            false => self.namespace.clone(),
+        };
         Outlet {
             queue: self.queue.clone(),
-            namespace: namespace.split('|').map(Arc::from).collect(),
+            namespace,
             is_shown: self.is_shown,
             waiting_loop: self.waiting_loop.clone(),
         }
