@@ -3,6 +3,7 @@
 //! The same code serves real traffic on tokio and runs inside a simulated world: everything
 //! through which the world enters is a value in [`doors::Doors`]. Nothing here knows a simulator.
 
+pub mod cache;
 pub mod channels;
 pub mod checkpoint;
 pub mod doors;

@@ -78,8 +78,10 @@ impl Profile {
                 orphans: Orphans::RunOn,
                 awaited_put: AwaitedPut::Cancelled,
                 write_order: WriteOrder::Unordered,
+                write_turns: WriteTurns::Shared,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
+                handled_failures: HandledFailures::RaisedAtEnd,
                 unasked_answers: UnaskedAnswers::Taken,
                 unknown_targets: UnknownTargets::Ignored,
                 suspicions: Suspicions::Warned,
@@ -90,8 +92,10 @@ impl Profile {
                 orphans: Orphans::Cancelled,
                 awaited_put: AwaitedPut::Finished,
                 write_order: WriteOrder::WritesFirst,
+                write_turns: WriteTurns::Free,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
+                handled_failures: HandledFailures::Settled,
                 unasked_answers: UnaskedAnswers::Refused,
                 unknown_targets: UnknownTargets::Refused,
                 suspicions: Suspicions::Refused,
@@ -108,18 +112,21 @@ pub struct Options {
     pub orphans: Orphans,
     pub awaited_put: AwaitedPut,
     pub write_order: WriteOrder,
+    pub write_turns: WriteTurns,
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
+    pub handled_failures: HandledFailures,
     pub unasked_answers: UnaskedAnswers,
     pub unknown_targets: UnknownTargets,
     pub suspicions: Suspicions,
     pub delta_rows: DeltaRows,
 }
 
-/// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties?
+/// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties? And at exit durability,
+/// does a run inside a node that is drained?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitDuties {
-    /// As LangGraph under Starlette: no. At exit durability effects then leave no record at all.
+    /// As LangGraph (under Starlette): no. At exit durability effects then leave no record at all.
     SkippedByScope,
     /// Yes, by the finalizer. Costs one put after the client has gone.
     Always,
@@ -154,6 +161,16 @@ pub enum WriteOrder {
     WritesFirst,
 }
 
+/// In a run with `max_concurrency`: do writes wait for a turn, as nodes do?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteTurns {
+    /// As LangGraph: checkpoints and pending writes queue up behind every node that waits. What a
+    /// node wrote is not stored until those that were started after it have had their turns.
+    Shared,
+    /// No: only nodes count.
+    Free,
+}
+
 /// What happens to keys of an input or update that no channel declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndeclaredKeys {
@@ -164,13 +181,25 @@ pub enum UndeclaredKeys {
 }
 
 /// Inside a subgraph that is resumed: what becomes of tasks of the interrupted or failed step that
-/// had finished, and whose writes are stored?
+/// had finished, and whose writes are stored? The same is asked of error handlers, there and in a
+/// graph that is run on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishedSiblings {
     /// As LangGraph: they run again, effects included (FORMAT.md 9.5).
     RunAgain,
     /// Their stored writes are used, as in a graph that is run on its own.
     Kept,
+}
+
+/// What becomes of a failure that an error handler took care of, when the node ran as its own task
+/// (beside others, or under a stream mode that shows what nodes emit)?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandledFailures {
+    /// As LangGraph: the run goes on to its end and stores it, and then reports the failure all the
+    /// same. What it had to show last is lost. The caller cannot tell it from a run that failed.
+    RaisedAtEnd,
+    /// It is settled by its handler.
+    Settled,
 }
 
 /// What happens to an answer that nobody asked for: no interrupt waits, or none with that id.

@@ -116,6 +116,8 @@ pub struct CheckpointTuple {
 /// Names of channels and tasks that mean something to the runtime itself.
 pub mod reserved {
     pub const ERROR: &str = "__error__";
+    /// Beside an error that a handler takes care of: the name of the node that failed.
+    pub const ERROR_SOURCE_NODE: &str = "__error_source_node__";
     pub const SCHEDULED: &str = "__scheduled__";
     pub const INTERRUPT: &str = "__interrupt__";
     pub const RESUME: &str = "__resume__";

@@ -9,6 +9,9 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::id::dashed;
 use super::reserved;
 
+/// What the ids and paths of error handlers have in them.
+const HANDLER: &str = "node_error_handler";
+
 /// Id of the task of `node` that an edge triggers.
 ///
 /// `checkpoint` is the id of the checkpoint the task starts from, `step` that checkpoint's
@@ -34,6 +37,19 @@ pub fn push(
     index: usize,
 ) -> Arc<str> {
     task_id(checkpoint, namespace, step, node, reserved::PUSH, &index.to_string())
+}
+
+/// Id of the task by which `handler` takes care of the failed task `failed`, whose
+/// [`task_namespace`] is `around`.
+pub fn handler(
+    checkpoint: &[u8; 16],
+    around: &str,
+    step: i64,
+    handler: &str,
+    failed: &str,
+) -> Arc<str> {
+    let rest = format!("{HANDLER}{failed}");
+    task_id(checkpoint, around, step, handler, reserved::PUSH, &rest)
 }
 
 fn task_id(
@@ -76,4 +92,9 @@ pub fn pull_path(node: &str) -> String {
 /// The path of a task that a Send starts. The last part is Python's `False`, padded as a number.
 pub fn push_path(index: usize) -> String {
     format!("~{}, {index:010}, {:010}", reserved::PUSH, 0)
+}
+
+/// The path of the task that takes care of a failed task with this path.
+pub fn handler_path(failed: &str) -> String {
+    format!("{failed}, {HANDLER}, {:010}", 0)
 }

@@ -99,8 +99,8 @@ pub enum What {
     ChunkDelivered {
         mode: &'static str,
     },
-    /// How the run ended: `finished`, `failed`, `interrupted`, `closed`, or `dropped` with its
-    /// cancel style.
+    /// How the run ended: `finished`, `failed`, `interrupted`, `drained`, `closed`, or `dropped` with
+    /// its cancel style.
     RunEnded {
         outcome: &'static str,
     },

@@ -10,6 +10,7 @@ use super::{
     END, Goto, GraphError, IntoCommand, NodeContext, NodeError, NodeOptions, START, State,
     StateError,
 };
+use crate::cache::Cache;
 use crate::channels::{ChannelSpec, Managed, Reducer};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::reserved;
@@ -36,6 +37,8 @@ pub struct StateGraph {
     pub(super) interrupt_after: Vec<String>,
     persistence: Persistence,
     pub(crate) outside_check: Option<OutsideCheck>,
+    cache: Option<Arc<dyn Cache>>,
+    pub(super) defaults: NodeOptions,
     pub(super) mistakes: Vec<GraphError>,
 }
 
@@ -64,6 +67,12 @@ pub enum Persistence {
     Never,
 }
 
+/// The name of a node's error handler has this in front of the node's.
+const HANDLER_OF: &str = "__error_handler__";
+
+/// The error handler of the nodes that have none of their own.
+const DEFAULT_HANDLER: &str = "__default_error_handler__";
+
 /// Stands for every node, in the lists of static interrupts.
 const ALL_NODES: &str = "*";
 
@@ -83,6 +92,8 @@ impl StateGraph {
             interrupt_after: Vec::new(),
             persistence: Persistence::default(),
             outside_check: None,
+            cache: None,
+            defaults: NodeOptions::new(),
             mistakes: Vec::new(),
         }
     }
@@ -184,9 +195,28 @@ impl StateGraph {
         }));
     }
 
+    /// Options of every node that does not say otherwise: its retries, limits, cache and error
+    /// handler. Nodes of graphs inside do not inherit them. Retries hold for error handlers too,
+    /// limits and the cache do not. The handler shows as `__default_error_handler__`, and the
+    /// destinations here are its own. Said twice, the last counts.
+    pub fn node_defaults(mut self, options: NodeOptions) -> StateGraph {
+        if let Some(option) = options.not_for_all() {
+            self.mistakes.push(GraphError::BadDefault(option));
+        }
+        self.defaults = options;
+        self
+    }
+
     /// What this graph keeps of itself when it runs inside a node.
     pub fn persistence(mut self, persistence: Persistence) -> StateGraph {
         self.persistence = persistence;
+        self
+    }
+
+    /// Where nodes of this graph that have a [`crate::cache::CachePolicy`] keep what they write. As
+    /// in LangGraph, graphs inside it do not share it; give it to them too.
+    pub fn cache(mut self, cache: Arc<dyn Cache>) -> StateGraph {
+        self.cache = Some(cache);
         self
     }
 
@@ -289,9 +319,15 @@ impl StateGraph {
         channels.insert(reserved::TASKS.into(), ChannelSpec::Topic { accumulates: false });
         let mut plans: IndexMap<Arc<str>, NodePlan> = IndexMap::new();
         plans.insert(reserved::START.into(), NodePlan::start());
+        let default_handler = self.defaults.handler.clone().map(|function| {
+            let plan = NodePlan::handler(function, self.defaults.retry.clone());
+            plans.insert(DEFAULT_HANDLER.into(), plan);
+            Arc::<str>::from(DEFAULT_HANDLER)
+        });
         for (name, node) in self.nodes {
+            let options = node.options.or(&self.defaults);
             let trigger: Arc<str> = branch_channel(&name).into();
-            let (plain, joined) = match node.options.defer {
+            let (plain, joined) = match options.defer {
                 true => (ChannelSpec::LastValueAfterFinish, true),
                 false => (ChannelSpec::Ephemeral, false),
             };
@@ -306,10 +342,26 @@ impl StateGraph {
                     NodeBody::Subgraph(Arc::new(graph))
                 }
             };
-            let reads = node.options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
-            let plan =
-                NodePlan { reads, retry: node.options.retry, ..NodePlan::new(body, trigger) };
-            plans.insert(name.clone(), NodePlan { is_deferred: joined, ..plan });
+            let reads: Option<Vec<Arc<str>>> =
+                options.reads.map(|keys| keys.into_iter().map(Arc::from).collect());
+            let handler = options.handler.map(|function| {
+                let own: Arc<str> = format!("{HANDLER_OF}{name}").into();
+                let plan = NodePlan::handler(function, self.defaults.retry.clone());
+                let plan = NodePlan { reads: reads.clone(), ..plan };
+                plans.insert(own.clone(), plan);
+                own
+            });
+            let plan = NodePlan {
+                reads,
+                retry: options.retry,
+                timeout: options.timeout,
+                cache: options.cache,
+                handler: handler.or_else(|| default_handler.clone()),
+                metadata: options.metadata,
+                is_deferred: joined,
+                ..NodePlan::new(body, trigger)
+            };
+            plans.insert(name.clone(), plan);
         }
         for (from, to) in &self.edges {
             let plan = &mut plans[internal_name(from)];
@@ -365,6 +417,7 @@ impl StateGraph {
             interrupt_after: names(self.interrupt_after),
             persistence: self.persistence,
             outside_check: self.outside_check,
+            cache: self.cache,
             saver: around.saver.clone(),
             options: around.options,
             mint: around.mint.clone(),

@@ -63,9 +63,17 @@ impl StateGraph {
         for (place, keys) in [("input_keys", &self.input), ("output_keys", &self.output)] {
             self.check_keys(place, keys.iter().flatten())?;
         }
+        for to in &self.defaults.destinations {
+            self.check_edge(START, to)?;
+        }
         for (name, node) in &self.nodes {
             let reads = node.options.reads.iter().flatten();
             self.check_keys(&format!("node {name:?}"), reads.chain(&node.options.writes))?;
+            let limits = node.options.timeout.or(self.defaults.timeout);
+            let limits = limits.map_or([None, None], |limits| [limits.run, limits.idle]);
+            if limits.into_iter().flatten().any(|limit| limit.is_zero()) {
+                return Err(GraphError::NoTime { node: name.to_string() });
+            }
             for to in &node.options.destinations {
                 self.check_edge(name, to)?;
             }
@@ -172,6 +180,7 @@ impl StateGraph {
             }
             for (name, node) in &self.nodes {
                 if reached.contains(&**name) {
+                    reached.extend(self.defaults.destinations.iter().map(String::as_str));
                     reached.extend(node.options.destinations.iter().map(String::as_str));
                 }
             }

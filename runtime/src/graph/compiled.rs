@@ -2,7 +2,10 @@ use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::{GraphError, NodeFn, Persistence, RetryPolicy, Router, State, StateError, Update};
+use super::{
+    GraphError, NodeFn, Persistence, RetryPolicy, Router, State, StateError, TimeoutPolicy, Update,
+};
+use crate::cache::{Cache, CachePolicy};
 use crate::channels::{Channel, ChannelSpec, Managed, Progress};
 use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
@@ -61,6 +64,8 @@ pub(crate) struct GraphInner {
     pub persistence: Persistence,
     pub outside_check: Option<OutsideCheck>,
     pub saver: Option<Arc<dyn Saver>>,
+    /// Its own; graphs inside it have theirs.
+    pub cache: Option<Arc<dyn Cache>>,
     pub options: Options,
     pub mint: Arc<IdMint>,
     pub finalizer: Arc<Finalizer>,
@@ -193,6 +198,12 @@ pub(crate) struct NodePlan {
     /// `None` reads every key.
     pub reads: Option<Vec<Arc<str>>>,
     pub retry: Vec<RetryPolicy>,
+    pub timeout: Option<TimeoutPolicy>,
+    pub cache: Option<CachePolicy>,
+    /// The node that takes care of its failures.
+    pub handler: Option<Arc<str>>,
+    /// Shown beside its tasks.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
     /// `branch:to:*` channels of the plain edges.
     pub goes_to: Vec<Arc<str>>,
     /// `join:*` channels that this node is a part of.
@@ -215,10 +226,20 @@ impl NodePlan {
             is_deferred: false,
             reads: None,
             retry: vec![],
+            timeout: None,
+            cache: None,
+            handler: None,
+            metadata: Default::default(),
             goes_to: vec![],
             joins: vec![],
             branches: vec![],
         }
+    }
+
+    /// Nothing triggers an error handler but a failure.
+    pub fn handler(function: NodeFn, retry: Vec<RetryPolicy>) -> NodePlan {
+        let plan = NodePlan::new(NodeBody::Function(function), "".into());
+        NodePlan { triggers: vec![], retry, ..plan }
     }
 
     pub fn start() -> NodePlan {

@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::{CompiledGraph, Interrupt, NodeError};
+use super::{CompiledGraph, Interrupt, NodeError, NodeFailure, TimedAttempt};
 use crate::channels::{Managed, Progress};
 use crate::checkpoint::{reserved, task_id};
 use crate::doors::{Doors, Labels, Operation, Point};
-use crate::pregel::RunCore;
+use crate::pregel::{Handled, RunCore};
 use crate::stream::{Outlet, StreamMode};
 use crate::value::{self, Shared, Value};
 
@@ -16,6 +16,8 @@ use crate::value::{self, Shared, Value};
 #[derive(Clone)]
 pub struct NodeContext {
     pub(crate) scope: Arc<NodeScope>,
+    /// Of this attempt, if it has a limit.
+    pub(crate) timed: Option<Arc<TimedAttempt>>,
 }
 
 /// One execution of one task.
@@ -33,6 +35,10 @@ pub(crate) struct NodeScope {
     pub doors: Doors,
     pub outlet: Arc<Outlet>,
     pub resumes: Mutex<Resumes>,
+    /// The failed task that this one takes care of.
+    pub handles: Option<Arc<Handled>>,
+    /// The timed attempt of a node around the graph.
+    pub around: Option<Arc<TimedAttempt>>,
     /// The run that the task belongs to; it outlives the task.
     pub core: Weak<RunCore>,
     /// Attempts made at this task, this one included.
@@ -106,6 +112,16 @@ impl NodeContext {
         self.scope.attempt.load(Ordering::Relaxed)
     }
 
+    /// The failure that this node takes care of, if it is an error handler.
+    pub fn failure(&self) -> Option<&NodeFailure> {
+        self.scope.handles.as_ref().map(|handled| &handled.failure)
+    }
+
+    /// Why the run is asked to end early, once it is: a node that takes long may stop by itself.
+    pub fn drain_reason(&self) -> Option<Arc<str>> {
+        self.scope.core.upgrade()?.config.control.as_ref()?.drain_reason()
+    }
+
     /// Is this the last step that the run's recursion limit allows?
     pub fn is_last_step(&self) -> bool {
         Managed::IsLastStep.value(self.scope.progress) == Value::Boolean(true)
@@ -122,7 +138,7 @@ impl NodeContext {
             value::to_value(input).map_err(|error| NodeError::failed("ValueError", error))?;
         let core = self.scope.core.upgrade();
         let core = core.ok_or_else(|| NodeError::failed("RuntimeError", "the run is over"))?;
-        core.run_inside(&graph.inner, input, &self.scope).await
+        core.run_inside(&graph.inner, input, &self.scope, self.timed.as_ref()).await
     }
 
     /// Sleeps on the library's clock.
@@ -134,30 +150,65 @@ impl NodeContext {
     /// this task beside it.
     pub fn emit_message<T: serde::Serialize>(&self, message: T) -> Result<(), NodeError> {
         let scope = &self.scope;
-        if !scope.outlet.wants(StreamMode::Messages) {
+        if !self.is_heard() || !scope.outlet.wants(StreamMode::Messages) {
             return Ok(());
         }
         let message =
             value::to_value(&message).map_err(|error| NodeError::failed("ValueError", error))?;
         let triggers = scope.triggers.iter().map(|name| Value::from(&**name)).collect();
-        let about = value::map([
-            ("langgraph_step", Value::from(scope.progress.step)),
-            ("langgraph_node", Value::from(&*scope.node)),
-            ("langgraph_triggers", Value::Array(triggers)),
-            ("langgraph_checkpoint_ns", Value::from(&*scope.namespace)),
-        ]);
+        let mut about = vec![
+            ("langgraph_step".to_owned(), Value::from(scope.progress.step)),
+            ("langgraph_node".to_owned(), Value::from(&*scope.node)),
+            ("langgraph_triggers".to_owned(), Value::Array(triggers)),
+            ("langgraph_checkpoint_ns".to_owned(), Value::from(&*scope.namespace)),
+        ];
+        if let Some(core) = scope.core.upgrade() {
+            let metadata = core.graph.nodes[&scope.node].metadata.iter();
+            about.extend(metadata.map(|(k, v)| (k.clone(), value::from_json(v.clone()))));
+        }
+        let about = value::map(about);
         scope.outlet.queue(StreamMode::Messages, Value::Array(vec![message, about]));
         Ok(())
     }
 
     /// Sends `value` to the stream (mode `custom`) at once.
     pub fn emit<T: serde::Serialize>(&self, value: T) -> Result<(), NodeError> {
-        self.emitter().emit(value)
+        let outlet = &self.scope.outlet;
+        if self.is_heard() && outlet.wants(StreamMode::Custom) {
+            let data = value::to_value(&value).map_err(|e| NodeError::failed("ValueError", e))?;
+            outlet.queue(StreamMode::Custom, data);
+        }
+        Ok(())
     }
 
     /// A handle that only emits.
     pub fn emitter(&self) -> Emitter {
-        Emitter(self.scope.outlet.clone())
+        Emitter(self.clone())
+    }
+
+    /// Shows that the node goes on: its idle limit begins anew. Without such a limit of its own, it
+    /// is that of the node around its graph, if there is one; otherwise this does nothing.
+    pub fn heartbeat(&self) {
+        if let Some(attempt) = self.timed.as_ref().or(self.scope.around.as_ref()) {
+            attempt.heartbeat();
+        }
+    }
+
+    /// Does what this attempt emits still count? It is progress, if it does.
+    fn is_heard(&self) -> bool {
+        if let Some(attempt) = &self.timed {
+            if attempt.is_over() {
+                return false;
+            }
+            attempt.progress();
+        }
+        match &self.scope.around {
+            Some(around) if self.scope.outlet.shows_subgraphs() => {
+                around.progress_all();
+                !around.is_any_over()
+            }
+            _ => true,
+        }
     }
 
     /// Performs something that the outside can see. Passes the gate's point for effects, so that a
@@ -209,14 +260,10 @@ impl NodeScope {
 
 /// Sends values to the stream from inside a node.
 #[derive(Clone)]
-pub struct Emitter(Arc<Outlet>);
+pub struct Emitter(NodeContext);
 
 impl Emitter {
     pub fn emit<T: serde::Serialize>(&self, value: T) -> Result<(), NodeError> {
-        if self.0.wants(StreamMode::Custom) {
-            let data = value::to_value(&value).map_err(|e| NodeError::failed("ValueError", e))?;
-            self.0.queue(StreamMode::Custom, data);
-        }
-        Ok(())
+        self.0.emit(value)
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::value::Value;
 
 /// A mistake in a graph, found when it is compiled. Each names the culprit.
@@ -29,6 +31,10 @@ pub enum GraphError {
          step; give it a reducer, or let one run after the other"
     )]
     ParallelWriters { key: String, nodes: [String; 2], after: String },
+    #[error("{0} is no option for all nodes together")]
+    BadDefault(&'static str),
+    #[error("node {node:?} has a time limit of nothing")]
+    NoTime { node: String },
     #[error("in subgraph {node:?}: {error}")]
     InSubgraph { node: String, error: Box<GraphError> },
 }
@@ -48,6 +54,19 @@ pub enum NodeError {
     /// [`super::NodeContext::invoke`]; pass it on with `?`.
     #[error("a command for the graph around")]
     Command(Box<super::Command>),
+    /// A graph that the node ran was asked to end early. Made by [`super::NodeContext::invoke`]; pass
+    /// it on with `?`.
+    #[error("drained: {reason}")]
+    Drained { reason: String },
+}
+
+/// A node that failed, as its error handler is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeFailure {
+    pub node: Arc<str>,
+    /// Always [`NodeError::Failed`]. After a restart it is read from the stored record, which has
+    /// the error's class and message and no more.
+    pub error: NodeError,
 }
 
 /// A question that waits for an answer.
@@ -70,6 +89,26 @@ impl NodeError {
             NodeError::Failed { kind, message } => format!("{kind}({})", python_repr(message)),
             NodeError::Interrupted(_) => "GraphInterrupt()".to_owned(),
             NodeError::Command(_) => "ParentCommand()".to_owned(),
+            NodeError::Drained { reason } => {
+                format!("GraphDrained({})", python_repr(&format!("Graph drained: {reason}")))
+            }
+        }
+    }
+}
+
+impl NodeError {
+    /// Reads a stored [`NodeError::repr`] back. Text that is none becomes the message of an
+    /// `Exception`.
+    pub(crate) fn from_repr(repr: &str) -> NodeError {
+        let is_class = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        match repr.strip_suffix(')').and_then(|repr| repr.split_once('(')) {
+            Some((kind, argument)) if is_class(kind) => {
+                let message = unquoted(argument).unwrap_or_else(|| argument.to_owned());
+                NodeError::failed(kind, message)
+            }
+            _ => NodeError::failed("Exception", repr),
         }
     }
 }
@@ -119,6 +158,26 @@ fn python_repr(text: &str) -> String {
     out
 }
 
+/// The text of a Python string literal.
+fn unquoted(literal: &str) -> Option<String> {
+    let mut chars = literal.chars();
+    let quote = chars.next().filter(|c| matches!(c, '\'' | '"'))?;
+    let mut out = String::new();
+    loop {
+        match chars.next()? {
+            c if c == quote => return chars.next().is_none().then_some(out),
+            '\\' => out.push(match chars.next()? {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                c @ ('\\' | '\'' | '"') => c,
+                _ => return None,
+            }),
+            c => out.push(c),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +188,16 @@ mod tests {
         assert_eq!(NodeError::failed("ValueError", "boom").repr(), "ValueError('boom')");
         assert_eq!(NodeError::failed("CancelledError", "").repr(), "CancelledError()");
         assert_eq!(NodeError::failed("KeyError", "it's").repr(), "KeyError(\"it's\")");
+    }
+
+    #[test]
+    fn reprs_are_read_back() {
+        for message in ["boom", "", "it's", "a\n\"b\" 'c' \\"] {
+            let error = NodeError::failed("KeyError", message);
+            assert_eq!(NodeError::from_repr(&error.repr()), error);
+        }
+        let read = |repr| NodeError::from_repr(repr);
+        assert_eq!(read("HTTPError(404, 'no')"), NodeError::failed("HTTPError", "404, 'no'"));
+        assert_eq!(read("lost (twice)"), NodeError::failed("Exception", "lost (twice)"));
     }
 }

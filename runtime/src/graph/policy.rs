@@ -1,4 +1,4 @@
-//! What a node's author decides about it besides its code.
+//! When a failed node is tried again.
 
 use std::time::Duration;
 
@@ -74,53 +74,5 @@ impl RetryPolicy {
         let seconds = self.initial_interval.as_secs_f64() * factor;
         Duration::try_from_secs_f64(seconds)
             .map_or(self.max_interval, |wait| wait.min(self.max_interval))
-    }
-}
-
-/// How a node takes part in the graph.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct NodeOptions {
-    pub(crate) defer: bool,
-    pub(crate) retry: Vec<RetryPolicy>,
-    pub(crate) reads: Option<Vec<String>>,
-    pub(crate) writes: Vec<String>,
-    pub(crate) destinations: Vec<String>,
-}
-
-impl NodeOptions {
-    pub fn new() -> NodeOptions {
-        NodeOptions::default()
-    }
-
-    /// Runs only when nothing else is left to run.
-    pub fn defer(mut self) -> NodeOptions {
-        self.defer = true;
-        self
-    }
-
-    /// The first policy that covers an error decides. Several are asked in order.
-    pub fn retry(mut self, policy: RetryPolicy) -> NodeOptions {
-        self.retry.push(policy);
-        self
-    }
-
-    /// The node sees these keys only (its input schema).
-    pub fn reads(mut self, keys: &[&str]) -> NodeOptions {
-        self.reads = Some(keys.iter().map(|&key| key.to_owned()).collect());
-        self
-    }
-
-    /// Keys that the node means to write. It may write others, too; what is said here is checked
-    /// when the graph is compiled: the keys exist, and no two nodes that run side by side mean to
-    /// write one that takes a single value.
-    pub fn writes(mut self, keys: &[&str]) -> NodeOptions {
-        self.writes.extend(keys.iter().map(|&key| key.to_owned()));
-        self
-    }
-
-    /// Nodes that the node's commands may go to, so that they count as reachable.
-    pub fn destinations(mut self, nodes: &[&str]) -> NodeOptions {
-        self.destinations.extend(nodes.iter().map(|&node| node.to_owned()));
-        self
     }
 }

@@ -45,7 +45,6 @@ fn parent(class: &str) -> Option<&'static str> {
         "UnicodeDecodeError" | "UnicodeEncodeError" | "UnicodeTranslateError" => "UnicodeError",
         // LangGraph's own.
         "GraphRecursionError" => "RecursionError",
-        "NodeTimeoutError" => "TimeoutError",
         _ => "Exception",
     })
 }
@@ -62,5 +61,7 @@ mod tests {
         assert!(!is_a("MyOwnError", "ValueError"));
         assert!(!is_a("ValueError", "KeyError"));
         assert!(!is_a("CancelledError", "Exception"));
+        // So that the default retry policy covers it.
+        assert!(!is_a("NodeTimeoutError", "OSError"));
     }
 }

@@ -24,6 +24,10 @@ pub(crate) enum TaskEnd {
         interrupts: Vec<Interrupt>,
         resumes: Vec<(Arc<str>, Shared)>,
     },
+    /// A graph inside was drained. Nothing of it is recorded here.
+    Drained {
+        reason: String,
+    },
     /// Ended with a command for the graph around this one. Nothing of it is recorded here.
     Left(Box<Command>),
     Cancelled {
@@ -36,6 +40,7 @@ impl RunCore {
     /// update is queued for the stream.
     pub fn commit(self: &Arc<Self>, state: &mut RunState, id: &Arc<str>, end: TaskEnd) {
         let Some(task) = state.tasks.get_mut(id) else { return };
+        let is_handled = matches!(end, TaskEnd::Failed { .. }) && self.is_handled(task);
         let (node, hidden) = (task.node.clone(), task.is_hidden());
         let tell = |what: What| {
             if !hidden {
@@ -51,12 +56,18 @@ impl RunCore {
                     writes.push((reserved::NO_WRITES.into(), nil()));
                 }
                 task.writes = writes.clone();
+                self.keep_writes(state, id, &writes);
                 writes
             }
             TaskEnd::Failed { error, mut writes } => {
                 let repr = error.repr();
                 tell(What::NodeFailed { node, task: this, error: repr.as_str().into() });
                 writes.push((reserved::ERROR.into(), Arc::new(Value::from(repr))));
+                if is_handled {
+                    let name = Arc::new(Value::from(&*task.node));
+                    writes.push((reserved::ERROR_SOURCE_NODE.into(), name));
+                    task.writes = writes.clone();
+                }
                 writes
             }
             TaskEnd::Cancelled { resumes: mut writes } => {
@@ -80,12 +91,19 @@ impl RunCore {
                 writes.extend(resumes);
                 writes
             }
+            TaskEnd::Drained { .. } => {
+                tell(What::NodeInterrupted { node, task: this });
+                return;
+            }
             TaskEnd::Left(_) => {
                 tell(What::NodeFinished { node, task: this });
                 return;
             }
         };
         self.put_writes(state, id, writes);
+        if is_handled {
+            self.mark_failure(state);
+        }
     }
 
     /// Keeps writes as pending, hands them to the saver, and shows them.

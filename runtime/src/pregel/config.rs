@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use super::RunControl;
 use crate::graph::{Command, StateError, Update};
 use crate::profile::{CancelStyle, Durability};
 use crate::stream::StreamMode;
@@ -60,6 +61,8 @@ pub struct RunConfig {
     pub interrupt_after: Option<Vec<Arc<str>>>,
     /// Most tasks of one super-step that run at the same time; `None` for all of them.
     pub max_concurrency: Option<usize>,
+    /// By which the run can be asked to end early.
+    pub control: Option<RunControl>,
     /// Anything that nodes should know and no checkpoint holds (LangGraph's `context`).
     pub context: Value,
     /// What it means when the run is dropped before its end.
@@ -83,6 +86,7 @@ impl RunConfig {
             interrupt_before: None,
             interrupt_after: None,
             max_concurrency: None,
+            control: None,
             context: Value::Nil,
             cancel: CancelStyle::default(),
             recursion_limit: 10_007,
@@ -97,6 +101,17 @@ impl RunConfig {
 
     pub fn modes(mut self, modes: &[StreamMode]) -> RunConfig {
         self.modes = modes.to_vec();
+        self
+    }
+
+    /// At most so many tasks of one super-step run at the same time; zero means one.
+    pub fn max_concurrency(mut self, limit: usize) -> RunConfig {
+        self.max_concurrency = Some(limit);
+        self
+    }
+
+    pub fn control(mut self, control: &RunControl) -> RunConfig {
+        self.control = Some(control.clone());
         self
     }
 

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::channel::oneshot;
 use indexmap::{IndexMap, IndexSet};
+use tokio::sync::Semaphore;
 
 use super::config::RunConfig;
 use super::deltas::Deltas;
+use super::entered::Entered;
 use super::exit::RunningNode;
+use super::handler::PastFailure;
 use super::plan::Place;
 use super::puts::Puts;
 use super::task::Task;
@@ -16,7 +19,7 @@ use crate::channels::Progress;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
-use crate::graph::{Channels, GraphInner, NodeError};
+use crate::graph::{Channels, GraphInner, NodeError, TimedAttempt};
 use crate::profile::CancelStyle;
 use crate::stream::Outlet;
 use crate::value::Value;
@@ -33,8 +36,12 @@ pub(crate) struct RunCore {
     /// What a run inside another one has from it.
     pub inside: Option<Inside>,
     pub family: Arc<Family>,
+    /// The names of the nodes around this graph; empty at the root.
+    pub path: Arc<str>,
     pub labels: Labels,
     pub outlet: Arc<Outlet>,
+    /// Of its nodes, and under an option of its writes, if there is a limit.
+    pub turns: Option<Arc<Semaphore>>,
     /// Never held across an await.
     pub state: Mutex<RunState>,
 }
@@ -70,6 +77,10 @@ pub(crate) struct RunState {
     pub leaving: Vec<oneshot::Receiver<()>>,
     /// Own-task nodes that ended and were not yet looked at by the loop.
     pub ended: Vec<(Arc<str>, Result<(), NodeError>)>,
+    /// A task failed beside others and nothing took care of it: none of them starts any more.
+    pub has_failed: bool,
+    /// The first task that failed beside others and was taken care of.
+    pub past_failure: Option<PastFailure>,
     /// The answer among the pending writes that is addressed to nobody in particular, until a task
     /// of this step takes it.
     pub answer: Answer,
@@ -93,6 +104,8 @@ pub(crate) struct Inside {
     pub parents: BTreeMap<String, String>,
     /// The answer that the node around may take.
     pub answer: Answer,
+    /// The attempt of the node around, or of one further out, if it has a limit.
+    pub timed: Option<Arc<TimedAttempt>>,
     /// Must the run go on where it stood?
     pub resuming: Option<bool>,
 }
@@ -104,6 +117,7 @@ pub(crate) struct Family {
     pub answers: Mutex<BTreeMap<String, Value>>,
     /// How the root was dropped, once it was.
     pub style: OnceLock<CancelStyle>,
+    pub entered: Entered,
     /// Set when the root goes back in time: graphs inside look for what they were before it.
     pub replay: OnceLock<Replay>,
 }
@@ -148,6 +162,18 @@ fn is_unaddressed_answer(write: &PendingWrite) -> bool {
 }
 
 impl RunCore {
+    /// The timed attempt that this run is inside of.
+    pub fn timed_around(&self) -> Option<&Arc<TimedAttempt>> {
+        self.inside.as_ref()?.timed.as_ref()
+    }
+
+    /// A node of this run has started or ended: nodes around it go on.
+    pub fn progress_around(&self) {
+        if let Some(attempt) = self.timed_around() {
+            attempt.progress_all();
+        }
+    }
+
     pub fn doors(&self) -> &Doors {
         &self.graph.doors
     }

@@ -1,3 +1,4 @@
+use crate::cache::CacheError;
 use crate::checkpoint::saver::SaverError;
 use crate::graph::{NodeError, StateError};
 
@@ -25,6 +26,9 @@ pub enum RunError {
     BadUpdate { problem: String },
     #[error("the recursion limit of {limit} steps is reached without an end")]
     Recursion { limit: u64 },
+    /// Ended at the edge of a super-step because that was asked for. It can be resumed.
+    #[error("the run was drained: {reason}")]
+    Drained { reason: String },
     #[error("node {node:?}: {error}")]
     Node { node: String, error: NodeError },
     #[error("channel {channel:?} (written by {}): {problem}", nodes.join(", "))]
@@ -37,6 +41,10 @@ pub enum RunError {
     UnknownNamespace { namespace: String, node: String },
     #[error("the graph keeps no checkpoints: compile it with a saver")]
     NoSaver,
+    #[error(transparent)]
+    Cache(CacheError),
+    #[error("the graph has no cache")]
+    NoCache,
 }
 
 impl RunError {
@@ -49,6 +57,9 @@ impl RunError {
             | RunError::UnknownInterrupt { .. } => "RuntimeError",
             RunError::Recursion { .. } => "GraphRecursionError",
             RunError::Node { error: NodeError::Failed { kind, .. }, .. } => kind,
+            RunError::Drained { .. } | RunError::Node { error: NodeError::Drained { .. }, .. } => {
+                "GraphDrained"
+            }
             RunError::Node { error: NodeError::Command(_), .. } => "ParentCommand",
             RunError::Node { .. } => "GraphInterrupt",
             RunError::BadInput(_) => "ValidationError",
@@ -57,9 +68,11 @@ impl RunError {
             | RunError::BadUpdate { .. }
             | RunError::NoParent => "InvalidUpdateError",
             RunError::Saver(_) => "CheckpointerError",
+            RunError::Cache(_) => "CacheError",
             RunError::UnknownCheckpoint { .. }
             | RunError::UnknownNamespace { .. }
-            | RunError::NoSaver => "ValueError",
+            | RunError::NoSaver
+            | RunError::NoCache => "ValueError",
         }
     }
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::Semaphore;
-
 use super::RunError;
 use super::commit::TaskEnd;
 use super::core::RunCore;
@@ -36,25 +34,38 @@ impl RunCore {
         std::mem::forget(guard);
         let outcome = outcome(&end);
         self.commit(&mut self.state.lock().unwrap(), &task.id, end);
+        if let Err(error) = &outcome
+            && let Some(handler) = self.begin_handler(&task.id, error).await?
+        {
+            return self.execute_beside(vec![handler]).await;
+        }
         outcome.map_err(|error| RunError::Node { node: task.node.to_string(), error })
     }
 
-    /// Every task on its own. The first failure cancels the others; an interrupt, or a command for
-    /// the graph around, lets them finish.
+    /// Every task on its own. The first failure that no handler takes care of cancels the others; an
+    /// interrupt, or a command for the graph around, lets them finish.
     async fn execute_beside(self: &Arc<Self>, todo: Vec<Task>) -> Result<(), RunError> {
-        let names: Vec<_> = todo.iter().map(|t| (t.id.clone(), t.node.clone())).collect();
-        let limit = self.config.max_concurrency.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
+        let mut names: Vec<_> = todo.iter().map(|t| (t.id.clone(), t.node.clone())).collect();
         for task in todo {
-            self.start_beside(task, limit.clone());
+            self.start_beside(task);
         }
         let mut outcomes: Vec<Option<Result<(), NodeError>>> = vec![None; names.len()];
         let mut has_failed = false;
         while !has_failed && outcomes.iter().any(Option::is_none) {
             for (id, outcome) in self.next_ended().await {
-                has_failed |= matches!(&outcome, Err(NodeError::Failed { .. }));
-                if let Some(place) = names.iter().position(|(task, _)| *task == id) {
-                    outcomes[place].get_or_insert(outcome);
+                let Some(place) = names.iter().position(|(task, _)| *task == id) else { continue };
+                if let Err(error) = &outcome
+                    && let Some(handler) = self.begin_handler(&id, error).await?
+                {
+                    self.remember_failure(place, &names[place].1, error.clone());
+                    outcomes[place] = Some(Ok(()));
+                    names.push((handler.id.clone(), handler.node.clone()));
+                    outcomes.push(None);
+                    self.start_beside(handler);
+                    continue;
                 }
+                has_failed |= matches!(&outcome, Err(NodeError::Failed { .. }));
+                outcomes[place].get_or_insert(outcome);
             }
             if !has_failed {
                 self.outlet.yield_queued().await;
@@ -68,21 +79,22 @@ impl RunCore {
         }
     }
 
-    fn start_beside(self: &Arc<Self>, task: Task, limit: Option<Arc<Semaphore>>) {
+    fn start_beside(self: &Arc<Self>, task: Task) {
         let id = task.id.clone();
         let node = task.node.clone();
         let (alive, gone) = futures::channel::oneshot::channel::<()>();
         let guard = BesideGuard { core: self.clone(), task: id.clone(), armed: true, alive };
         let core = self.clone();
+        let turn = self.queue_for_turn();
         // The guard is made outside, so that it works for a task that is never polled.
         let run = async move {
             let mut guard = guard;
-            let turn = match &limit {
-                Some(limit) => limit.acquire().await.ok(),
-                None => None,
-            };
+            let turn = turn.await;
+            if turn.is_some() && core.state.lock().unwrap().has_failed {
+                // It will be cancelled.
+                std::future::pending::<()>().await;
+            }
             let end = core.run_task(&task).await;
-            drop(turn);
             if core.outlet.wants(StreamMode::Custom) {
                 // What others emit at the same moment is shown first, as in LangGraph, where the end
                 // of a task takes more turns of its loop than an emission.
@@ -90,6 +102,7 @@ impl RunCore {
             }
             guard.armed = false;
             core.end_beside(&task.id, end);
+            drop(turn);
         };
         let mut state = self.state.lock().unwrap();
         let handle = self.doors().executor.spawn(&self.actor(&format!("node/{node}")), run);
@@ -104,6 +117,10 @@ impl RunCore {
             return;
         }
         let outcome = outcome(&end);
+        if matches!(outcome, Err(NodeError::Failed { .. })) {
+            let is_handled = state.tasks.get(id).is_some_and(|task| self.is_handled(task));
+            state.has_failed |= !is_handled;
+        }
         self.commit(&mut state, id, end);
         state.ended.push((id.clone(), outcome));
         drop(state);
@@ -137,15 +154,15 @@ pub(super) async fn one_turn() {
     .await
 }
 
-/// Of several ends, the one that the run ends with: a failure before a command, a command before
-/// interrupts, and those all together, in the order of their tasks.
+/// Of several ends, the one that the run ends with: a failure before a command or a drain, those
+/// before interrupts, and those all together, in the order of their tasks.
 fn worst(ends: impl Iterator<Item = (Arc<str>, NodeError)>) -> Option<(Arc<str>, NodeError)> {
     let mut command = None;
     let mut paused: Option<(Arc<str>, Vec<Interrupt>)> = None;
     for (node, error) in ends {
         match error {
             NodeError::Failed { .. } => return Some((node, error)),
-            NodeError::Command(_) => {
+            NodeError::Command(_) | NodeError::Drained { .. } => {
                 command.get_or_insert((node, error));
             }
             NodeError::Interrupted(more) => {
@@ -161,6 +178,7 @@ fn outcome(end: &TaskEnd) -> Result<(), NodeError> {
         TaskEnd::Finished(_) => Ok(()),
         TaskEnd::Failed { error, .. } => Err(error.clone()),
         TaskEnd::Interrupted { interrupts, .. } => Err(NodeError::Interrupted(interrupts.clone())),
+        TaskEnd::Drained { reason } => Err(NodeError::Drained { reason: reason.clone() }),
         TaskEnd::Left(command) => Err(NodeError::Command(command.clone())),
         TaskEnd::Cancelled { .. } => Err(NodeError::failed("CancelledError", "")),
     }

@@ -10,11 +10,12 @@ use super::core::{Family, Inside, RunCore};
 use super::deltas::rebuild;
 use super::execute::one_turn;
 use super::run::End;
+use super::turns::turns;
 use super::{Input, RunError};
 use crate::checkpoint::saver::{ListFilter, Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, ThreadKey};
-use crate::graph::{GraphInner, NodeError, NodeScope, Persistence};
-use crate::profile::{CancelStyle, FinishedSiblings};
+use crate::graph::{GraphInner, NodeError, NodeScope, Persistence, TimedAttempt};
+use crate::profile::{CancelStyle, ExitDuties, FinishedSiblings};
 use crate::value::Value;
 
 /// Turns of the loop that a graph takes to start, as in LangGraph: siblings that need none are done
@@ -29,8 +30,9 @@ impl RunCore {
         graph: &'a Arc<GraphInner>,
         input: Value,
         scope: &'a Arc<NodeScope>,
+        timed: Option<&'a Arc<TimedAttempt>>,
     ) -> BoxFuture<'a, Result<Value, NodeError>> {
-        self.run_inside_unboxed(graph, input, scope).boxed()
+        self.run_inside_unboxed(graph, input, scope, timed).boxed()
     }
 
     async fn run_inside_unboxed(
@@ -38,6 +40,7 @@ impl RunCore {
         graph: &Arc<GraphInner>,
         input: Value,
         scope: &Arc<NodeScope>,
+        timed: Option<&Arc<TimedAttempt>>,
     ) -> Result<Value, NodeError> {
         for _ in 0..TURNS_TO_START {
             one_turn().await;
@@ -52,9 +55,13 @@ impl RunCore {
         };
         let mut parents = self.inside.as_ref().map_or_else(Default::default, |i| i.parents.clone());
         parents.insert(self.key.namespace.to_string(), scope.checkpoint.to_string());
+        if let Some(handled) = &scope.handles {
+            parents.insert(handled.namespace.to_string(), scope.checkpoint.to_string());
+        }
         let inside = Inside {
             parents,
             answer: scope.resumes.lock().unwrap().unaddressed.clone(),
+            timed: timed.or(self.timed_around()).cloned(),
             resuming: match scope.attempt.load(Ordering::Relaxed) {
                 0 | 1 => self.state.lock().unwrap().resuming,
                 // A failed attempt goes on where it stood.
@@ -63,6 +70,7 @@ impl RunCore {
         };
         let core = self.open_inside(graph, key, saver, inside, input).await;
         let core = core.map_err(failed)?;
+        core.progress_around();
         let mut guard = Guard { core: Some(core.clone()), around: self.clone() };
         let result = core.drive_inside().await;
         guard.core = None;
@@ -90,6 +98,7 @@ impl RunCore {
         let is_replaying = !(keeps && inside.resuming == Some(true));
         let state = RunCore::opened(graph, &config, saved, &rebuilt, is_replaying);
         let core = Arc::new(RunCore {
+            path: without_tasks(&key.namespace).into(),
             graph: graph.clone(),
             config,
             key,
@@ -99,6 +108,7 @@ impl RunCore {
             family: self.family.clone(),
             labels: self.labels.clone(),
             outlet,
+            turns: turns(&self.config),
             state: Mutex::new(state),
         });
         core.enter(&mut core.state.lock().unwrap(), Input::New(input))?;
@@ -108,9 +118,12 @@ impl RunCore {
     /// From a started run to what it gives back; exit duties are done by then.
     async fn drive_inside(self: &Arc<Self>) -> Result<Value, NodeError> {
         let result = self.steps().await;
+        let result = result.and_then(|end| self.past_failure(end).map_or(Ok(end), Err));
         let kept = result.is_err() || self.graph.persistence == Persistence::PerThread;
         let paused = matches!(result, Ok(End::Paused));
-        self.leave(kept || paused);
+        let drained = matches!(result, Ok(End::Drained))
+            && self.graph.options.exit_duties == ExitDuties::Always;
+        self.leave(kept || paused || drained);
         self.settle().await.map_err(|error| failed(error.into()))?;
         match result {
             Ok(End::Finished) => {
@@ -118,6 +131,7 @@ impl RunCore {
                 Ok(output.unwrap_or(Value::Nil))
             }
             Ok(End::Paused | End::Asked) => Err(NodeError::Interrupted(vec![])),
+            Ok(End::Drained) => Err(NodeError::Drained { reason: self.drained_for() }),
             Ok(End::OutOfSteps) => {
                 Err(failed(RunError::Recursion { limit: self.config.recursion_limit }))
             }

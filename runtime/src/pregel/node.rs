@@ -8,12 +8,13 @@ use super::command;
 use super::commit::TaskEnd;
 use super::core::{RunCore, RunState};
 use super::task::Task;
+use super::timed::within;
 use crate::channels::Progress;
 use crate::checkpoint::{codec, reserved, task_id};
 use crate::doors::{Operation, Point, What};
 use crate::graph::{
     Command, Destination, END, Goto, NodeBody, NodeContext, NodeError, NodePlan, NodeScope,
-    Resumes, RetryPolicy, Update, branch_channel,
+    Resumes, RetryPolicy, TimedAttempt, Update, branch_channel,
 };
 use crate::profile::{UndeclaredKeys, UnknownTargets};
 use crate::value::{Shared, Value};
@@ -45,7 +46,10 @@ impl RunCore {
                 task: task.id.clone(),
                 checkpoint: scope.checkpoint.clone(),
             });
+            self.family.entered.add(&self.path, &task.node);
+            self.progress_around();
             let end = self.attempt(task, plan, &scope).await;
+            self.progress_around();
             let TaskEnd::Failed { error, .. } = &end else { return end };
             let policy = plan.retry.iter().find(|policy| policy.covers(error));
             match policy.filter(|policy| attempt < policy.max_attempts) {
@@ -70,15 +74,18 @@ impl RunCore {
         plan: &NodePlan,
         scope: &Arc<NodeScope>,
     ) -> TaskEnd {
-        let result = match &plan.body {
-            NodeBody::Start => Ok(Command::new()),
-            NodeBody::Function(function) => {
-                let context = NodeContext { scope: scope.clone() };
-                function(task.input.clone(), context).await
-            }
-            NodeBody::Subgraph(graph) => {
-                let input = task.input.to_value();
-                self.run_inside(graph, input, scope).await.and_then(|output| of_output(&output))
+        let result = match &plan.timeout {
+            None => self.run_body(task, plan, scope, None).await,
+            Some(policy) => {
+                let attempt = TimedAttempt::new(policy, self.timed_around().cloned());
+                let attempt = Arc::new(attempt);
+                let running = self.run_body(task, plan, scope, Some(&attempt));
+                let clock = &*self.doors().clock;
+                match within(clock, &task.node, policy, &attempt, running).await {
+                    Ok(result) => result,
+                    // What it has written by then does not count, answers included.
+                    Err(error) => return TaskEnd::Failed { error, writes: vec![] },
+                }
             }
         };
         match result {
@@ -91,13 +98,34 @@ impl RunCore {
             Err(NodeError::Interrupted(interrupts)) => {
                 TaskEnd::Interrupted { interrupts, resumes: scope.resume_records() }
             }
+            Err(NodeError::Drained { reason }) => TaskEnd::Drained { reason },
             Err(error) => TaskEnd::Failed { error, writes: scope.resume_records() },
+        }
+    }
+
+    async fn run_body(
+        self: &Arc<Self>,
+        task: &Task,
+        plan: &NodePlan,
+        scope: &Arc<NodeScope>,
+        timed: Option<&Arc<TimedAttempt>>,
+    ) -> Result<Command, NodeError> {
+        match &plan.body {
+            NodeBody::Start => Ok(Command::new()),
+            NodeBody::Function(function) => {
+                let context = NodeContext { scope: scope.clone(), timed: timed.cloned() };
+                function(task.input.clone(), context).await
+            }
+            NodeBody::Subgraph(graph) => {
+                let output = self.run_inside(graph, task.input.to_value(), scope, timed).await?;
+                of_output(&output)
+            }
         }
     }
 
     fn scope(self: &Arc<Self>, task: &Task) -> Arc<NodeScope> {
         let mut state = self.state.lock().unwrap();
-        let namespace = task_id::task_namespace(&self.key.namespace, &task.node, &task.id);
+        let namespace = task.namespace(&self.key.namespace);
         let resumes = self.resumes_of(&state, task, &namespace);
         let scope = Arc::new(NodeScope {
             node: task.node.clone(),
@@ -110,7 +138,12 @@ impl RunCore {
             configurable: self.config.configurable.clone(),
             context: self.config.context.clone(),
             doors: self.doors().clone(),
-            outlet: self.outlet.clone(),
+            outlet: match &task.handles {
+                None => self.outlet.clone(),
+                Some(handled) => Arc::new(self.outlet.under(&handled.namespace)),
+            },
+            handles: task.handles.clone(),
+            around: self.timed_around().cloned(),
             resumes: Mutex::new(resumes),
             core: Arc::downgrade(self),
             attempt: AtomicU32::new(0),

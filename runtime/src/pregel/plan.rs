@@ -56,6 +56,7 @@ pub(crate) fn plan(
             triggers: triggers.clone(),
             input,
             writes: vec![],
+            handles: None,
         };
         tasks.insert(id, task);
     }
@@ -89,6 +90,7 @@ fn sent(
                 triggers: vec![trigger.clone()],
                 input: State::of_argument(&Arc::<Value>::new(argument)),
                 writes: vec![],
+                handles: None,
             };
             Some((id, task))
         })
@@ -126,14 +128,16 @@ fn is_triggered(
 }
 
 /// Gives tasks that finished under this checkpoint before their writes back, so that they are not
-/// run again. Errors, interrupts and answers do not count as finished.
+/// run again. Errors, the marks beside them, interrupts and answers do not count as finished.
 pub(crate) fn restore_finished(
     tasks: &mut IndexMap<Arc<str>, Task>,
     pending: &[crate::checkpoint::PendingWrite],
 ) {
     for write in pending {
-        let signal =
-            matches!(&*write.channel, reserved::ERROR | reserved::INTERRUPT | reserved::RESUME);
+        let signal = matches!(
+            &*write.channel,
+            reserved::ERROR | reserved::ERROR_SOURCE_NODE | reserved::INTERRUPT | reserved::RESUME
+        );
         if let Some(task) = tasks.get_mut(&write.task)
             && !signal
         {

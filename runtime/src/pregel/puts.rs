@@ -8,6 +8,8 @@ use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
 use super::deltas::{Counters, whole_value};
+use super::task::Task;
+use crate::cache::CacheResult;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, Source, version};
 use crate::doors::{RawHandle, What};
@@ -28,6 +30,10 @@ pub(crate) struct Puts {
     /// Those of them since the last put that have rows of delta channels. The next one waits for
     /// them: a checkpoint must not be seen without what its value is made of.
     deltas: Vec<Completion>,
+    /// Those of them that a handler waits for before it starts.
+    failures: Vec<Completion>,
+    /// What was given to the cache.
+    cached: Vec<Completion>,
     /// What failed; told when the run ends.
     failure: Option<SaverError>,
 }
@@ -51,6 +57,7 @@ impl Puts {
             Some(_) => true,
         };
         self.writes.retain(|done| !finished(done));
+        self.cached.retain(|done| !finished(done));
         // The newest put stays: the loop may still want to await it.
         while self.chain.len() > 1 && finished(&self.chain[0].done) {
             self.chain.pop_front();
@@ -59,7 +66,8 @@ impl Puts {
 
     /// Everything submitted so far.
     fn all(&self) -> Vec<Completion> {
-        self.chain.iter().map(|put| put.done.clone()).chain(self.writes.iter().cloned()).collect()
+        let puts = self.chain.iter().map(|put| &put.done);
+        puts.chain(&self.writes).chain(&self.cached).cloned().collect()
     }
 }
 
@@ -183,6 +191,7 @@ impl RunCore {
         };
         let (id, step, source) = (checkpoint.id.clone(), metadata.step, metadata.source.name());
         let core = self.clone();
+        let turn = self.queue_to_write();
         let task = {
             let id = id.clone();
             async move {
@@ -203,6 +212,7 @@ impl RunCore {
                         in_part.iter().map(|(name, value)| (name.clone(), whole_value(value)));
                     checkpoint.channel_values.extend(whole);
                 }
+                let _turn = turn.await;
                 core.observe(|| What::PutBegun { checkpoint: id.clone(), source, step });
                 let put =
                     saver.put(&core.key, parent.as_deref(), checkpoint, metadata, new_versions);
@@ -230,7 +240,7 @@ impl RunCore {
         writes: Vec<(Arc<str>, SharedValue)>,
     ) {
         let checkpoint = state.checkpoint.id.clone();
-        let path = state.tasks.get(task).map_or_else(String::new, |task| task.origin.path());
+        let path = state.tasks.get(task).map_or_else(String::new, Task::path);
         self.submit_rows(state, &checkpoint, task, path, writes);
     }
 
@@ -252,7 +262,9 @@ impl RunCore {
         let has_deltas = writes.iter().any(|(channel, _)| self.graph.is_delta(channel));
         let core = self.clone();
         let (checkpoint, task) = (checkpoint.clone(), task.clone());
+        let turn = self.queue_to_write();
         let job = async move {
+            let _turn = turn.await;
             core.observe(|| What::WritesBegun {
                 checkpoint: checkpoint.clone(),
                 task: task.clone(),
@@ -272,6 +284,28 @@ impl RunCore {
             state.puts.deltas.push(done.clone());
         }
         state.puts.writes.push(done);
+    }
+
+    /// Submits a write to the cache.
+    pub fn submit_cached(&self, state: &mut RunState, write: CacheResult<()>) {
+        let write =
+            async move { write.await.map_err(|error| SaverError::Store(error.to_string())) };
+        let handle = self.doors().executor.spawn(&self.actor("cache"), write);
+        let done = handle.map(|end| end.unwrap_or(Err(SaverError::Cancelled))).boxed().shared();
+        state.puts.cached.push(done);
+    }
+
+    /// The writes that were just submitted say that a task failed, and its handler waits for them.
+    pub fn mark_failure(&self, state: &mut RunState) {
+        if self.saver.is_some() && self.config.durability != Durability::Exit {
+            state.puts.failures.extend(state.puts.writes.last().cloned());
+        }
+    }
+
+    /// Waits until every failure that a handler takes care of is stored.
+    pub async fn await_failures(&self) -> Result<(), SaverError> {
+        let failures = std::mem::take(&mut self.state.lock().unwrap().puts.failures);
+        futures::future::join_all(failures).await.into_iter().collect()
     }
 
     /// Sync durability: waits for the newest put. When the run is cancelled here, the put is too,

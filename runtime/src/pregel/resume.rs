@@ -13,6 +13,7 @@ use super::core::{Inside, Replay, RunCore, RunState};
 use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
 use super::run::Start;
+use super::turns::turns;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
@@ -47,16 +48,21 @@ impl RunCore {
         state.deltas.is_branched = is_branched;
         let state = Mutex::new(state);
         let family = Arc::default();
+        let turns = turns(&config);
+        let inside = None;
+        let path = Arc::default();
         let core = Arc::new(RunCore {
             graph,
             config,
             key,
             only_output,
             saver,
-            inside: None,
+            inside,
             family,
+            path,
             labels,
             outlet,
+            turns,
             state,
         });
         {
@@ -305,6 +311,8 @@ impl RunCore {
             running: IndexMap::new(),
             leaving: Vec::new(),
             ended: Vec::new(),
+            has_failed: false,
+            past_failure: None,
             answer: Arc::default(),
             is_answer_settled: true,
             is_replaying,

@@ -22,6 +22,8 @@ pub(crate) enum End {
     Paused,
     /// At questions of nodes.
     Asked,
+    /// At the edge of a super-step, as was asked for.
+    Drained,
 }
 
 impl CompiledGraph {
@@ -79,8 +81,10 @@ impl RunCore {
             Err(RunError::Node { error: NodeError::Interrupted(asked), .. }) => {
                 Ok(if asked.is_empty() { End::Paused } else { End::Asked })
             }
+            Err(RunError::Node { error: NodeError::Drained { .. }, .. }) => Ok(End::Drained),
             Err(error) => Err(error),
         };
+        let outcome = outcome.and_then(|end| self.past_failure(end).map_or(Ok(end), Err));
         // A pause that could not be stored is no pause: it could never be answered.
         let outcome = match (outcome, settled) {
             (Err(error), _) => Err(error),
@@ -96,6 +100,7 @@ impl RunCore {
         let name = match outcome {
             Ok(End::Finished) => "finished",
             Ok(End::Paused | End::Asked) => "interrupted",
+            Ok(End::Drained) => "drained",
             Ok(End::OutOfSteps) | Err(_) => "failed",
         };
         self.observe(|| What::RunEnded { outcome: name });
@@ -105,6 +110,7 @@ impl RunCore {
         match outcome? {
             End::Finished | End::Paused | End::Asked => Ok(()),
             End::OutOfSteps => Err(RunError::Recursion { limit: self.config.recursion_limit }),
+            End::Drained => Err(RunError::Drained { reason: self.drained_for() }),
         }
     }
 
@@ -112,6 +118,9 @@ impl RunCore {
         loop {
             if let Some(end) = self.tick() {
                 return Ok(end);
+            }
+            if self.graph.cache.is_some() {
+                self.use_cached().await?;
             }
             self.execute().await?;
             if let Some(end) = self.finish_step()? {
@@ -138,8 +147,12 @@ impl RunCore {
         if state.tasks.is_empty() {
             return Some(End::Finished);
         }
+        if self.drain_reason().is_some() {
+            return Some(End::Drained);
+        }
         if !state.is_replaying && !state.pending.is_empty() {
             restore_finished(&mut state.tasks, &state.pending);
+            self.resume_handlers(state);
         }
         if pauses(self.interrupts_before(), &state.checkpoint, state.tasks.values()) {
             return Some(End::Paused);
@@ -168,6 +181,14 @@ impl RunCore {
         }
         state.resuming = None;
         Ok(None)
+    }
+
+    fn drain_reason(&self) -> Option<Arc<str>> {
+        self.config.control.as_ref()?.drain_reason()
+    }
+
+    pub(super) fn drained_for(&self) -> String {
+        self.drain_reason().as_deref().unwrap_or_default().to_owned()
     }
 
     fn interrupts_before(&self) -> &[Arc<str>] {

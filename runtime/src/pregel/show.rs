@@ -104,12 +104,18 @@ impl RunCore {
         for task in state.tasks.values().filter(|task| !task.is_hidden()) {
             self.show(state, StreamMode::Tasks, "task", || {
                 let triggers = task.triggers.iter().map(|name| Value::from(&**name)).collect();
-                value::map([
+                let mut entries = vec![
                     ("id", Value::from(&*task.id)),
                     ("name", Value::from(&*task.node)),
                     ("input", task.input.to_value()),
                     ("triggers", Value::Array(triggers)),
-                ])
+                ];
+                let metadata = &self.graph.nodes[&task.node].metadata;
+                if !metadata.is_empty() {
+                    let metadata = serde_json::Value::Object(metadata.clone());
+                    entries.push(("metadata", value::from_json(metadata)));
+                }
+                value::map(entries)
             });
         }
     }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crate::checkpoint::task_id;
+use crate::checkpoint::{reserved, task_id};
+use crate::graph::NodeFailure;
 use crate::graph::State;
 use crate::value::Shared;
 
@@ -14,6 +15,16 @@ pub(crate) struct Task {
     pub input: State,
     /// Empty until the task has finished, or was found finished among the pending writes.
     pub writes: Vec<(Arc<str>, Shared)>,
+    /// The failed task that this one takes care of. Its origin is that task's.
+    pub handles: Option<Arc<Handled>>,
+}
+
+/// A failed task, as its handler sees it.
+#[derive(Debug)]
+pub(crate) struct Handled {
+    pub failure: NodeFailure,
+    /// The failed task's own namespace; its handler's is inside it.
+    pub namespace: Arc<str>,
 }
 
 /// Why a task is there. Tasks are applied in this order: edges first, by node; then Sends, by
@@ -27,8 +38,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// As it is stored beside the task's writes, where a saver stores it.
-    pub(crate) fn path(&self) -> String {
+    fn path(&self) -> String {
         match self {
             Origin::Edge(node) => task_id::pull_path(node),
             Origin::Send(place) => task_id::push_path(*place),
@@ -37,8 +47,23 @@ impl Origin {
 }
 
 impl Task {
-    /// `__start__` and its like do not show in streams.
+    /// `__start__` does not show in streams.
     pub fn is_hidden(&self) -> bool {
-        self.node.starts_with("__")
+        &*self.node == reserved::START
+    }
+
+    /// As it is stored beside the task's writes, where a saver stores it.
+    pub fn path(&self) -> String {
+        match self.handles {
+            None => self.origin.path(),
+            Some(_) => task_id::handler_path(&self.origin.path()),
+        }
+    }
+
+    /// In which a graph inside the task keeps its checkpoints, in a graph with the namespace
+    /// `graph`.
+    pub fn namespace(&self, graph: &str) -> String {
+        let around = self.handles.as_ref().map_or(graph, |handled| &handled.namespace);
+        task_id::task_namespace(around, &self.node, &self.id)
     }
 }

@@ -65,6 +65,21 @@ impl Outlet {
         }
     }
 
+    /// The outlet of a task whose chunks come from another namespace than its graph's. It shows in
+    /// streams that show subgraphs; in others, chunks say nothing of it.
+    pub fn under(&self, namespace: &str) -> Outlet {
+        let namespace = match self.shows_subgraphs() {
+            true => namespace.split('|').map(Arc::from).collect(),
+            false => self.namespace.clone(),
+        };
+        Outlet {
+            queue: self.queue.clone(),
+            namespace,
+            is_shown: self.is_shown,
+            waiting_loop: self.waiting_loop.clone(),
+        }
+    }
+
     pub fn wants(&self, mode: StreamMode) -> bool {
         self.is_shown && self.queue.modes.contains(&mode)
     }
@@ -76,6 +91,10 @@ impl Outlet {
             && (self.queue.shows_subgraphs
                 || is_live(StreamMode::Custom)
                 || is_live(StreamMode::Messages))
+    }
+
+    pub fn shows_subgraphs(&self) -> bool {
+        self.queue.shows_subgraphs
     }
 
     fn is_root(&self) -> bool {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,7 +8,7 @@ use futures::future::BoxFuture;
 
 use super::{Chunk, Outlet};
 use crate::doors::Labels;
-use crate::pregel::{RunCore, RunError, Start};
+use crate::pregel::{Family, RunCore, RunError, Start};
 use crate::profile::CancelStyle;
 
 /// A run in progress: a stream of chunks, then its end or its error.
@@ -20,6 +21,8 @@ pub struct RunStream {
     labels: Labels,
     started: futures::channel::oneshot::Receiver<Arc<RunCore>>,
     core: Option<Arc<RunCore>>,
+    /// Stays when the run is over.
+    family: Option<Arc<Family>>,
     cancel: CancelStyle,
     /// The last poll had to wait: a chunk is on its way.
     is_pulled: bool,
@@ -38,6 +41,7 @@ impl RunStream {
             labels,
             started,
             core: None,
+            family: None,
             cancel,
             is_pulled: false,
         }
@@ -61,6 +65,14 @@ impl RunStream {
         Ok(())
     }
 
+    /// How often each node was entered so far, by name: once for every attempt of every task, and
+    /// not for tasks whose writes were found. Nodes of graphs inside have the names of the nodes
+    /// around them and `|` in front.
+    pub fn entered(&mut self) -> BTreeMap<Arc<str>, u64> {
+        self.take_core();
+        self.family.as_ref().map_or_else(BTreeMap::new, |family| family.entered.by_name())
+    }
+
     /// Is the run between two yield points, with somebody having asked for the next chunk?
     pub fn is_pulled(&self) -> bool {
         self.is_pulled
@@ -74,8 +86,9 @@ impl RunStream {
     }
 
     fn take_core(&mut self) {
-        if self.core.is_none() {
+        if self.family.is_none() {
             self.core = self.started.try_recv().ok().flatten();
+            self.family = self.core.as_ref().map(|core| core.family.clone());
         }
     }
 }
@@ -92,6 +105,7 @@ impl Stream for RunStream {
             let Some(run) = &mut self.run else { return Poll::Ready(None) };
             match run.as_mut().poll(cx) {
                 Poll::Ready(end) => {
+                    self.take_core();
                     self.run = None;
                     self.core = None;
                     return Poll::Ready(end.err().map(Err));
