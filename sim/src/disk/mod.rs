@@ -81,6 +81,15 @@ impl Disk {
         self.find(name).map(|file| lock(&file).content.os.clone())
     }
 
+    /// Reads the bytes of a file in place, as the OS sees them; None if there is no such file. The
+    /// closure must not use the same file by another way.
+    pub fn with<T>(&self, name: &str, read: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        match self.find(name) {
+            Some(file) => read(Some(&lock(&file).content.os)),
+            None => read(None),
+        }
+    }
+
     /// How many writes have reached this disk.
     pub fn write_count(&self) -> u64 {
         self.inner.writes.load(Ordering::Relaxed)
