@@ -7,6 +7,7 @@
 mod content;
 mod handle;
 mod locks;
+mod memory;
 mod open;
 mod place;
 mod shm;
