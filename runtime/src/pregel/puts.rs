@@ -79,15 +79,17 @@ impl RunCore {
         if self.graph.saver.is_none() || state.loaded.as_ref() == Some(&state.checkpoint.id) {
             return;
         }
-        state.checkpoint = self.snapshot(state, true, Some(state.checkpoint.id.clone()));
+        let id = Some(state.checkpoint.id.clone());
+        state.checkpoint = self.snapshot(state, true, id);
         self.submit_put(state);
     }
 
-    fn snapshot(&self, state: &RunState, values: bool, id: Option<Arc<str>>) -> Checkpoint {
+    /// The checkpoint that takes the place of the state's own, whose maps it takes over.
+    fn snapshot(&self, state: &mut RunState, values: bool, id: Option<Arc<str>>) -> Checkpoint {
         let doors = self.doors();
-        let old = &state.checkpoint;
+        let old = &mut state.checkpoint;
         let channel_values = match values {
-            false => old.channel_values.clone(),
+            false => std::mem::take(&mut old.channel_values),
             true => state
                 .channels
                 .iter()
@@ -99,8 +101,8 @@ impl RunCore {
             ts: crate::checkpoint::id::timestamp(doors.clock.now()),
             id: id.unwrap_or_else(|| self.graph.mint.mint(state.step)),
             channel_values,
-            channel_versions: old.channel_versions.clone(),
-            versions_seen: old.versions_seen.clone(),
+            channel_versions: std::mem::take(&mut old.channel_versions),
+            versions_seen: std::mem::take(&mut old.versions_seen),
             updated_channels: state.updated.as_ref().map(|set| set.iter().cloned().collect()),
         }
     }
@@ -117,7 +119,7 @@ impl RunCore {
             .filter(|(name, version)| Some(*version) > state.stored_versions.get(*name))
             .map(|(name, version)| (name.clone(), version.clone()))
             .collect();
-        state.stored_versions = checkpoint.channel_versions.clone();
+        state.stored_versions.clone_from(&checkpoint.channel_versions);
 
         let previous = state.puts.chain.back().map(|put| put.done.clone());
         let writes = match self.graph.options.write_order {
