@@ -26,7 +26,7 @@ pub use disk::Disk;
 #[cfg(madsim)]
 pub use net::{LinkSpec, Net, SimListener, SimStream};
 #[cfg(madsim)]
-pub use runner::{Crash, Finished, RunOptions, run};
+pub use runner::{Crash, Finished, Heap, RunOptions, run};
 #[cfg(madsim)]
 pub use world::{Cancelled, Fence, Incarnation, Process, TaskHandle, World};
 

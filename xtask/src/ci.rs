@@ -117,7 +117,7 @@ impl Check {
             }
             Check::Simulated => {
                 let suites = ["durasim-sim", "durasim-models", "durasim-properties"];
-                let mut test = cargo(&["test", "--release"]);
+                let mut test = cargo(&["test", "--profile", "suites"]);
                 suites.iter().for_each(|suite| {
                     test.args(["--package", suite]);
                 });

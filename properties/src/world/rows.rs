@@ -5,66 +5,112 @@ use std::collections::BTreeMap;
 use durasim_runtime::Saver;
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::ListFilter;
-use rmpv::Value;
-use rusqlite::Connection;
+use durasim_sim::Disk;
+use rmpv::ValueRef;
 
+use super::database::{Cell, Database};
 use crate::outcome::{StoredCheckpoint, StoredThread, StoredWrite};
 
-/// The rows of a thread in a SQLite file. A file without the tables has no rows.
-pub(super) fn from_sqlite(db: &Connection, thread: &str) -> Result<StoredThread, String> {
-    let mut stored = StoredThread::default();
-    if !has_tables(db).map_err(text)? {
-        return Ok(stored);
-    }
-    let sql = "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata \
-               FROM checkpoints WHERE thread_id = ?1 ORDER BY checkpoint_id, checkpoint_ns";
-    let mut statement = db.prepare_cached(sql).map_err(text)?;
-    let mut rows = statement.query([thread]).map_err(text)?;
-    while let Some(row) = rows.next().map_err(text)? {
-        let namespace = row.get(0).map_err(text)?;
-        let id: String = row.get(1).map_err(text)?;
-        let parent = row.get(2).map_err(text)?;
-        let blob: Vec<u8> = row.get(3).map_err(text)?;
-        let metadata: Vec<u8> = row.get(4).map_err(text)?;
-        let metadata: serde_json::Value = serde_json::from_slice(&metadata).map_err(text)?;
-        let checkpoint = rmpv::decode::read_value(&mut blob.as_slice()).map_err(text)?;
-        let field = |name: &str| {
-            let entries = checkpoint.as_map().into_iter().flatten();
-            entries.clone().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
-        };
-        stored.checkpoints.push(StoredCheckpoint {
-            namespace,
-            id,
-            parent,
-            source: metadata["source"].as_str().unwrap_or_default().to_owned(),
-            step: metadata["step"].as_i64().unwrap_or(i64::MIN),
-            request: metadata["request_id"].as_str().map(str::to_owned),
-            values: by_name(field("channel_values")),
-            versions: texts(field("channel_versions")),
-            versions_seen: by_name(field("versions_seen"))
-                .into_iter()
-                .map(|(node, seen)| (node, texts(Some(&seen))))
-                .collect(),
-        });
-    }
-    let sql = "SELECT checkpoint_ns, checkpoint_id, task_id, channel FROM writes \
-               WHERE thread_id = ?1 ORDER BY checkpoint_id, checkpoint_ns, task_id, idx";
-    let mut statement = db.prepare_cached(sql).map_err(text)?;
-    let writes = statement.query_map([thread], |row| {
-        Ok(StoredWrite {
-            namespace: row.get(0)?,
-            checkpoint: row.get(1)?,
-            task: row.get(2)?,
-            channel: row.get(3)?,
-        })
-    });
-    stored.writes = writes.and_then(Iterator::collect).map_err(text)?;
-    Ok(stored)
+/// Fills in what a SQLite file holds of these threads. No file and one without the tables have no
+/// rows.
+pub(super) fn from_sqlite(
+    disk: &Disk,
+    file: &str,
+    threads: &mut BTreeMap<String, StoredThread>,
+) -> Result<(), String> {
+    let mut read = |main: &[u8], wal: &[u8], journal: &[u8]| {
+        let Some(db) = Database::open(main, wal, journal)? else { return Ok(()) };
+        read_checkpoints(&db, threads)?;
+        read_writes(&db, threads)
+    };
+    let with = |suffix: &str, read: &mut dyn FnMut(&[u8]) -> Result<(), String>| {
+        disk.with(&format!("{file}{suffix}"), |bytes| read(bytes.unwrap_or_default()))
+    };
+    with("", &mut |main| with("-wal", &mut |wal| with("-journal", &mut |old| read(main, wal, old))))
 }
 
-fn has_tables(db: &Connection) -> rusqlite::Result<bool> {
-    let sql = "SELECT count(*) FROM sqlite_master WHERE name IN ('checkpoints', 'writes')";
-    db.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|count| count == 2)
+fn read_checkpoints(
+    db: &Database<'_>,
+    threads: &mut BTreeMap<String, StoredThread>,
+) -> Result<(), String> {
+    let Some(table) = db.table("checkpoints")? else { return Ok(()) };
+    let of = |name| table.column(name);
+    let thread = of("thread_id")?;
+    let (namespace, id) = (of("checkpoint_ns")?, of("checkpoint_id")?);
+    let parent = of("parent_checkpoint_id")?;
+    let (blob, metadata) = (of("checkpoint")?, of("metadata")?);
+    db.rows(&table, &mut |row| {
+        let cell = |at| row.get(at).copied().unwrap_or(Cell::Null);
+        let Some(stored) = threads.get_mut(cell(thread).text()?) else { return Ok(()) };
+        let metadata: Metadata = serde_json::from_slice(cell(metadata).bytes()?).map_err(text)?;
+        let mut bytes = cell(blob).bytes()?;
+        let checkpoint = rmpv::decode::read_value_ref(&mut bytes).map_err(text)?;
+        let field = |name: &str| entries(&checkpoint).find(|(key, _)| *key == name).map(|(_, v)| v);
+        let values = field("channel_values").into_iter().flat_map(entries);
+        let seen = field("versions_seen").into_iter().flat_map(entries);
+        stored.checkpoints.push(StoredCheckpoint {
+            namespace: cell(namespace).text()?.to_owned(),
+            id: cell(id).text()?.to_owned(),
+            parent: match cell(parent) {
+                Cell::Null => None,
+                parent => Some(parent.text()?.to_owned()),
+            },
+            source: metadata.source.as_str().unwrap_or_default().to_owned(),
+            step: metadata.step.as_i64().unwrap_or(i64::MIN),
+            request: metadata.request_id.as_str().map(str::to_owned),
+            values: values.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            versions: field("channel_versions").map(texts).unwrap_or_default(),
+            versions_seen: seen.map(|(node, seen)| (node.to_owned(), texts(seen))).collect(),
+        });
+        Ok(())
+    })?;
+    for stored in threads.values_mut() {
+        stored.checkpoints.sort_by(|a, b| (&a.id, &a.namespace).cmp(&(&b.id, &b.namespace)));
+    }
+    Ok(())
+}
+
+fn read_writes(
+    db: &Database<'_>,
+    threads: &mut BTreeMap<String, StoredThread>,
+) -> Result<(), String> {
+    let Some(table) = db.table("writes")? else { return Ok(()) };
+    let of = |name| table.column(name);
+    let thread = of("thread_id")?;
+    let (namespace, checkpoint) = (of("checkpoint_ns")?, of("checkpoint_id")?);
+    let (task, index, channel) = (of("task_id")?, of("idx")?, of("channel")?);
+    let mut found: BTreeMap<&str, Vec<(StoredWrite, i64)>> =
+        threads.keys().map(|thread| (thread.as_str(), Vec::new())).collect();
+    db.rows(&table, &mut |row| {
+        let cell = |at| row.get(at).copied().unwrap_or(Cell::Null);
+        let Some(writes) = found.get_mut(cell(thread).text()?) else { return Ok(()) };
+        let write = StoredWrite {
+            namespace: cell(namespace).text()?.to_owned(),
+            checkpoint: cell(checkpoint).text()?.to_owned(),
+            task: cell(task).text()?.to_owned(),
+            channel: cell(channel).text()?.to_owned(),
+        };
+        writes.push((write, cell(index).integer()?));
+        Ok(())
+    })?;
+    let found: Vec<_> = found.into_values().collect();
+    for (stored, mut writes) in threads.values_mut().zip(found) {
+        writes.sort_by(|(a, nth_a), (b, nth_b)| {
+            let place = (&a.checkpoint, &a.namespace, &a.task, nth_a);
+            place.cmp(&(&b.checkpoint, &b.namespace, &b.task, nth_b))
+        });
+        stored.writes = writes.into_iter().map(|(write, _)| write).collect();
+    }
+    Ok(())
+}
+
+/// What is judged of a checkpoint's metadata.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Metadata {
+    source: serde_json::Value,
+    step: serde_json::Value,
+    request_id: serde_json::Value,
 }
 
 /// What a memory saver holds of a thread. It has no rows, so it is asked.
@@ -112,14 +158,25 @@ pub(super) async fn from_memory(saver: &MemorySaver, thread: &str) -> Result<Sto
     Ok(stored)
 }
 
-fn by_name(map: Option<&Value>) -> BTreeMap<String, Value> {
-    let entries = map.and_then(Value::as_map).into_iter().flatten();
-    entries.filter_map(|(k, v)| Some((k.as_str()?.to_owned(), v.clone()))).collect()
+/// The entries of a map whose keys are texts; none of anything else.
+fn entries<'v>(map: &'v ValueRef<'v>) -> impl Iterator<Item = (&'v str, &'v ValueRef<'v>)> {
+    let entries = match map {
+        ValueRef::Map(entries) => entries.as_slice(),
+        _ => &[],
+    };
+    entries.iter().filter_map(|(key, value)| Some((as_text(key)?, value)))
 }
 
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    let entries = by_name(map).into_iter();
-    entries.filter_map(|(k, v)| Some((k, v.as_str()?.to_owned()))).collect()
+fn texts(map: &ValueRef<'_>) -> BTreeMap<String, String> {
+    let texts = entries(map).filter_map(|(key, value)| Some((key, as_text(value)?)));
+    texts.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn as_text<'v>(value: &'v ValueRef<'v>) -> Option<&'v str> {
+    match value {
+        ValueRef::String(text) => text.as_str(),
+        _ => None,
+    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

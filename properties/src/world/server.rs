@@ -106,13 +106,7 @@ impl Fleet {
             threads.iter().map(|thread| (thread.to_string(), StoredThread::default())).collect();
         match store {
             Store::Sqlite => {
-                if self.world.disk(HOST).files().iter().any(|file| file == DATABASE) {
-                    let db = self.world.inspect_sqlite(HOST, DATABASE);
-                    let db = db.map_err(|error| error.to_string())?;
-                    for (thread, stored) in &mut rows {
-                        *stored = rows::from_sqlite(&db, thread)?;
-                    }
-                }
+                rows::from_sqlite(&self.world.disk(HOST), DATABASE, &mut rows)?;
             }
             Store::Memory => {
                 let saver = self.servers[0].running().memory.clone();

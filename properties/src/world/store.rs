@@ -118,12 +118,18 @@ impl Saver for FaultySaver {
             if faults.sabotage == (Sabotage::DropLoopPut { nth: nth_of_loop }) {
                 return Ok(());
             }
-            let put = |checkpoint: Checkpoint| {
-                let (metadata, versions) = (metadata.clone(), new_versions.clone());
+            // Made before the put, which takes the checkpoint with it.
+            let twin =
+                (faults.sabotage == (Sabotage::RepeatLoopPut { nth: nth_of_loop })).then(|| {
+                    let id = twin_id(&checkpoint.id);
+                    let twin = Checkpoint { id, ..checkpoint.clone() };
+                    (twin, metadata.clone(), new_versions.clone())
+                });
+            let put = |checkpoint, metadata, versions| {
                 inner.put(&key, parent.as_deref(), checkpoint, metadata, versions)
             };
             if faults.sabotage == Sabotage::AcknowledgeEarly {
-                let late = put(checkpoint);
+                let late = put(checkpoint, metadata, new_versions);
                 let world = faults.world.clone();
                 // A task of the server: a kill takes it.
                 drop(process.spawn("late put", async move {
@@ -135,11 +141,9 @@ impl Saver for FaultySaver {
             if faults.sabotage == (Sabotage::SwallowLoopPut { nth: nth_of_loop }) {
                 std::future::pending::<()>().await;
             }
-            put(checkpoint.clone()).await?;
-            if faults.sabotage == (Sabotage::RepeatLoopPut { nth: nth_of_loop }) {
-                let mut twin = checkpoint;
-                twin.id = twin_id(&twin.id);
-                put(twin).await?;
+            put(checkpoint, metadata, new_versions).await?;
+            if let Some((twin, metadata, versions)) = twin {
+                put(twin, metadata, versions).await?;
             }
             Ok(())
         })

@@ -58,8 +58,15 @@ fn uuid_time(now: SystemTime) -> u64 {
 
 /// A number as 32 hexadecimal digits in the groups 8-4-4-4-12.
 pub(super) fn dashed(number: u128) -> String {
-    let hex = format!("{number:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    let mut text = String::with_capacity(36);
+    for nth in (0..32).rev() {
+        if let 11 | 15 | 19 | 23 = nth {
+            text.push('-');
+        }
+        let digit = (number >> (4 * nth)) as usize & 0xf;
+        text.push(char::from(b"0123456789abcdef"[digit]));
+    }
+    text
 }
 
 /// The 16 bytes of a checkpoint id, as task ids hash them; `None` when the text is not 32

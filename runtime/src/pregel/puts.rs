@@ -102,20 +102,21 @@ impl RunCore {
         self.submit_put(state, &whole);
     }
 
-    /// The state as a checkpoint, with snapshots of the delta channels in `whole`.
+    /// The checkpoint that takes the place of the state's own, whose maps it takes over, with
+    /// snapshots of the delta channels in `whole`.
     pub(super) fn snapshot(
         &self,
-        state: &RunState,
+        state: &mut RunState,
         values: bool,
         id: Option<Arc<str>>,
         whole: &BTreeSet<Arc<str>>,
     ) -> Checkpoint {
         let doors = self.doors();
-        let old = &state.checkpoint;
+        let old = &mut state.checkpoint;
         // A snapshot that is due in a step that did not write the channel is news all the same: a
         // saver may store values by version.
         let is_updated = |name| state.updated.as_ref().is_some_and(|set| set.contains(name));
-        let mut channel_versions = old.channel_versions.clone();
+        let mut channel_versions = std::mem::take(&mut old.channel_versions);
         for name in whole.iter().filter(|name| !is_updated(*name)) {
             let before = channel_versions.get(name);
             // One that was never written needs a snapshot only against rows that are not its own.
@@ -125,7 +126,7 @@ impl RunCore {
             }
         }
         let channel_values = match values {
-            false => old.channel_values.clone(),
+            false => std::mem::take(&mut old.channel_values),
             true => state
                 .channels
                 .iter()
@@ -144,7 +145,7 @@ impl RunCore {
             id: id.unwrap_or_else(|| self.graph.mint.mint(state.step)),
             channel_values,
             channel_versions,
-            versions_seen: old.versions_seen.clone(),
+            versions_seen: std::mem::take(&mut old.versions_seen),
             updated_channels: state.updated.as_ref().map(|set| set.iter().cloned().collect()),
         }
     }
@@ -160,7 +161,7 @@ impl RunCore {
             .filter(|(name, version)| Some(*version) > state.stored_versions.get(*name))
             .map(|(name, version)| (name.clone(), version.clone()))
             .collect();
-        state.stored_versions = checkpoint.channel_versions.clone();
+        state.stored_versions.clone_from(&checkpoint.channel_versions);
         let in_part = self.graph.deltas().filter(|(name, _)| {
             !whole.contains(*name) && checkpoint.channel_versions.contains_key(*name)
         });

@@ -374,7 +374,7 @@ impl Editor {
                 true => std::mem::take(&mut state.deltas.whole),
                 false => BTreeSet::new(),
             };
-            let checkpoint = core.snapshot(&state, reads_channels, None, &whole);
+            let checkpoint = core.snapshot(&mut state, reads_channels, None, &whole);
             let new = checkpoint.channel_versions.iter();
             let new = new.filter(|(name, version)| Some(*version) > before.get(*name));
             let new = new.map(|(name, version)| (name.clone(), version.clone())).collect();

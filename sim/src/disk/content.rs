@@ -4,6 +4,10 @@
 //! later writes the OS happened to have written back: any subset, as writeback follows no order, and
 //! one write may be torn at a sector boundary. Bytes outside a write are never damaged (what SQLite
 //! calls powersafe overwrite).
+//!
+//! Only the OS's view is kept whole. What the platter holds is told by the bytes that each change
+//! replaced since the last sync: appending, which is what a WAL does, replaces none and so costs one
+//! copy, and a sync costs nothing. A power cut, which is rare, walks the changes back.
 
 use crate::Stream;
 
@@ -13,15 +17,24 @@ const SECTOR: u64 = 512;
 pub(super) struct Content {
     /// What reads see.
     pub(super) os: Vec<u8>,
-    synced: Vec<u8>,
     /// What has happened since the last sync, in order.
     unsynced: Vec<Change>,
 }
 
+/// A write or a truncation, with what takes it back.
 #[derive(Clone, Debug)]
-enum Change {
-    Write { offset: u64, bytes: Box<[u8]> },
-    Truncate(u64),
+struct Change {
+    kind: Kind,
+    /// How long the file was before.
+    len_before: usize,
+    /// What was there before: of a write from its offset on, of a truncation from its length on.
+    replaced: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Write { offset: usize, len: usize },
+    Truncate { len: usize },
 }
 
 /// What a power cut did to unsynced changes.
@@ -35,7 +48,7 @@ pub struct Lost {
 impl Content {
     /// Content that is wholly on the platter.
     pub(super) fn settled(bytes: Vec<u8>) -> Self {
-        Content { synced: bytes.clone(), os: bytes, unsynced: Vec::new() }
+        Content { os: bytes, unsynced: Vec::new() }
     }
 
     /// Copies into `buf`; the rest is zeroed. Returns how many bytes there were.
@@ -48,24 +61,46 @@ impl Content {
     }
 
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
-        put(&mut self.os, offset, bytes);
-        self.unsynced.push(Change::Write { offset, bytes: bytes.into() });
+        self.remember(Kind::Write { offset: offset as usize, len: bytes.len() });
+        put(&mut self.os, offset as usize, bytes);
     }
 
     /// For temporary files, which no power cut brings back.
     pub(super) fn write_unlogged(&mut self, offset: u64, bytes: &[u8]) {
-        put(&mut self.os, offset, bytes);
+        put(&mut self.os, offset as usize, bytes);
     }
 
     pub(super) fn truncate(&mut self, len: u64) {
+        self.remember(Kind::Truncate { len: len as usize });
         self.os.resize(len as usize, 0);
-        self.unsynced.push(Change::Truncate(len));
     }
 
     pub(super) fn sync(&mut self) {
-        for change in self.unsynced.drain(..) {
-            change.apply(&mut self.synced);
+        self.unsynced.clear();
+    }
+
+    /// Before a change is made.
+    fn remember(&mut self, kind: Kind) {
+        let len_before = self.os.len();
+        let (start, end) = match kind {
+            Kind::Write { offset, len } => (offset, offset + len),
+            Kind::Truncate { len } => (len, len_before),
+        };
+        let replaced = self.os.get(start..end.min(len_before)).unwrap_or_default();
+        self.unsynced.push(Change { kind, len_before, replaced: replaced.into() });
+    }
+
+    /// Takes a change back, and gives the bytes that it had written.
+    fn undo(&mut self, change: &Change) -> Vec<u8> {
+        let (written, start) = match change.kind {
+            Kind::Write { offset, len } => (self.os[offset..offset + len].to_vec(), offset),
+            Kind::Truncate { len } => (Vec::new(), len),
+        };
+        self.os.resize(change.len_before, 0);
+        if !change.replaced.is_empty() {
+            put(&mut self.os, start, &change.replaced);
         }
+        written
     }
 
     pub(super) fn cut_power(&mut self, chance: &Stream) -> Lost {
@@ -73,45 +108,47 @@ impl Content {
         if self.unsynced.is_empty() {
             return lost;
         }
+        let changes = std::mem::take(&mut self.unsynced);
+        let mut written: Vec<_> = changes.iter().rev().map(|change| self.undo(change)).collect();
+        written.reverse();
         // Between nothing and everything, so that both extremes are common.
         let quarters = chance.below(5);
-        let torn = chance.ratio(1, 2).then(|| chance.below(self.unsynced.len() as u64));
-        for (i, change) in self.unsynced.drain(..).enumerate() {
+        let torn = chance.ratio(1, 2).then(|| chance.below(changes.len() as u64));
+        for (i, (change, bytes)) in changes.iter().zip(&written).enumerate() {
             if torn == Some(i as u64)
-                && let Change::Write { offset, bytes } = &change
+                && let Kind::Write { offset, .. } = change.kind
             {
-                let end = (offset + chance.below(bytes.len().max(1) as u64)) / SECTOR * SECTOR;
-                let prefix = end.saturating_sub(*offset) as usize;
+                let end = offset as u64 + chance.below(bytes.len().max(1) as u64);
+                let prefix = (end / SECTOR * SECTOR).saturating_sub(offset as u64) as usize;
                 if prefix > 0 {
-                    put(&mut self.synced, *offset, &bytes[..prefix]);
+                    put(&mut self.os, offset, &bytes[..prefix]);
                     lost.torn += 1;
                 } else {
                     lost.lost += 1;
                 }
             } else if chance.ratio(quarters, 4) {
-                change.apply(&mut self.synced);
+                match change.kind {
+                    Kind::Write { offset, .. } => put(&mut self.os, offset, bytes),
+                    Kind::Truncate { len } => self.os.resize(len, 0),
+                }
                 lost.kept += 1;
             } else {
                 lost.lost += 1;
             }
         }
-        self.os.clone_from(&self.synced);
         lost
     }
 }
 
-impl Change {
-    fn apply(&self, to: &mut Vec<u8>) {
-        match self {
-            Change::Write { offset, bytes } => put(to, *offset, bytes),
-            Change::Truncate(len) => to.resize(*len as usize, 0),
-        }
-    }
-}
+/// Files that grow past this get room for as much again as a WAL usually has, at once.
+const SMALL: usize = 64 << 10;
+const ROOM: usize = 512 << 10;
 
-fn put(to: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-    let start = offset as usize;
+fn put(to: &mut Vec<u8>, start: usize, bytes: &[u8]) {
     let end = start + bytes.len();
+    if end > to.capacity() && end > SMALL {
+        to.reserve(ROOM.max(2 * end) - to.len());
+    }
     if start == to.len() {
         to.extend_from_slice(bytes);
         return;
@@ -134,6 +171,24 @@ impl std::ops::AddAssign for Lost {
 mod tests {
     use super::*;
     use crate::Chance;
+
+    #[test]
+    fn taking_back_gives_what_was_synced() {
+        let mut c = Content::default();
+        c.write(0, &[1; 100]);
+        c.write(200, &[2; 50]);
+        c.sync();
+        let synced = c.os.clone();
+        c.write(240, &[3; 100]);
+        c.truncate(20);
+        c.write(10, &[4; 20]);
+        c.truncate(90);
+        c.write(500, &[5; 1]);
+        for change in std::mem::take(&mut c.unsynced).iter().rev() {
+            c.undo(change);
+        }
+        assert_eq!(c.os, synced);
+    }
 
     #[test]
     fn what_was_synced_survives_every_cut() {

@@ -7,6 +7,7 @@
 mod content;
 mod handle;
 mod locks;
+mod memory;
 mod open;
 mod place;
 mod shm;
@@ -79,6 +80,15 @@ impl Disk {
     /// The bytes of a file, as the OS sees them; None if there is no such file.
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         self.find(name).map(|file| lock(&file).content.os.clone())
+    }
+
+    /// Reads the bytes of a file in place, as the OS sees them; None if there is no such file. The
+    /// closure must not use the same file by another way.
+    pub fn with<T>(&self, name: &str, read: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        match self.find(name) {
+            Some(file) => read(Some(&lock(&file).content.os)),
+            None => read(None),
+        }
     }
 
     /// How many writes have reached this disk.

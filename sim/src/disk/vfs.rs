@@ -14,8 +14,8 @@ use std::sync::Once;
 
 use rusqlite::ffi::*;
 
-use super::handle;
 use super::place::Place;
+use super::{handle, memory};
 use crate::world::World;
 
 pub(super) const NAME: &CStr = c"durasim";
@@ -30,6 +30,8 @@ pub(crate) fn install() {
     INSTALL.call_once(|| unsafe {
         // Refused when SQLite is in use already: only speed is lost.
         sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0 as c_int);
+        let methods = memory::METHODS; // SQLite keeps a copy.
+        sqlite3_config(SQLITE_CONFIG_MALLOC, &raw const methods);
         let before = sqlite3_vfs_find(std::ptr::null());
         assert!(!before.is_null(), "SQLite has no VFS of its own");
         let vfs = Box::new(sqlite3_vfs {

@@ -7,6 +7,8 @@
 mod heap;
 pub(crate) mod quiet;
 
+pub use heap::Heap;
+
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -90,7 +92,6 @@ pub fn run<T: Send + 'static>(
 ) -> Finished<T> {
     static WARM: Once = Once::new();
     WARM.call_once(|| {
-        heap::keep();
         crate::disk::install();
         on_fresh_thread(0, RunOptions::default(), |world| Box::pin(warm_up(world)));
     });
@@ -132,6 +133,7 @@ fn here<T: Send + 'static>(
     options: &RunOptions,
     f: impl FnOnce(World) -> BoxFuture<'static, T> + Send + 'static,
 ) -> Finished<T> {
+    let _memory = heap::borrow();
     quiet::this_thread();
     let chance = Chance::replaying(seed, &options.tape);
     chance.record(options.record_tape);

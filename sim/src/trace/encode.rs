@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Event, Labels, Value};
 
 pub(super) fn hash(events: &[Event]) -> u64 {
-    let mut out = Vec::with_capacity(events.len() * 96);
+    let mut out = Vec::with_capacity(events.len() * 256);
     for event in events {
         out.extend(event.seq.to_le_bytes());
         out.extend((event.at.as_nanos() as u64).to_le_bytes());
@@ -56,6 +56,7 @@ fn value(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn text(out: &mut Vec<u8>, s: &str) {
+    out.reserve(4 + s.len());
     out.extend((s.len() as u32).to_le_bytes());
     out.extend(s.as_bytes());
 }

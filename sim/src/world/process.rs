@@ -77,6 +77,8 @@ pub struct Process {
     bound: Option<Incarnation>,
 }
 
+const STARTED: &str = "a process starts when it is created";
+
 impl Process {
     pub(super) fn following(world: World, slot: Arc<Slot>) -> Self {
         Process { world, slot, bound: None }
@@ -105,22 +107,29 @@ impl Process {
 
     /// The incarnation this handle means: its own if bound, else the latest.
     pub fn life(&self) -> Incarnation {
-        let latest = || lock(&self.slot.state).current.clone();
-        self.bound.clone().or_else(latest).expect("a process starts when it is created")
+        self.look(Incarnation::clone)
+    }
+
+    /// As [`Process::life`], without a copy: most questions are asked at every event.
+    fn look<T>(&self, at: impl FnOnce(&Incarnation) -> T) -> T {
+        match &self.bound {
+            Some(life) => at(life),
+            None => at(lock(&self.slot.state).current.as_ref().expect(STARTED)),
+        }
     }
 
     /// From 1.
     pub fn incarnation(&self) -> u32 {
-        self.life().number()
+        self.look(Incarnation::number)
     }
 
     pub fn fence(&self) -> Fence {
-        self.life().fence
+        self.look(|life| life.fence.clone())
     }
 
     /// False once the incarnation is fenced.
     pub fn is_alive(&self) -> bool {
-        self.life().fence.is_up()
+        self.look(|life| life.fence.is_up())
     }
 
     /// Notes an event of this process; nothing once it is fenced.

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value as Json;
 
 use super::CodecError;
 use crate::checkpoint::{Metadata, Source};
@@ -15,21 +16,34 @@ const ANCHOR_STEP: i64 = -2;
 /// and no parents. Keys of `extra` that
 /// carry one of those three names lose to the field.
 pub fn encode_metadata(metadata: &Metadata) -> Vec<u8> {
-    let mut object = Map::new();
-    if metadata.source == Source::Anchor {
-        object.insert("step".into(), metadata.step.into());
-    } else {
-        object.insert("source".into(), metadata.source.name().into());
-        object.insert("step".into(), metadata.step.into());
-        let parents = metadata.parents.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str())));
-        object.insert("parents".into(), Json::Object(parents.collect()));
-    }
-    for (key, value) in &without_nul(metadata).extra {
-        if !object.contains_key(key) {
-            object.insert(key.clone(), value.clone());
+    serde_json::to_vec(&InOrder(&without_nul(metadata))).expect("JSON with string keys is written")
+}
+
+struct InOrder<'a>(&'a Metadata);
+
+impl Serialize for InOrder<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Metadata { source, step, parents, extra } = self.0;
+        let mut object = serializer.serialize_map(None)?;
+        let named: &[&str] = match source {
+            Source::Anchor => {
+                object.serialize_entry("step", step)?;
+                &["step"]
+            }
+            source => {
+                object.serialize_entry("source", source.name())?;
+                object.serialize_entry("step", step)?;
+                object.serialize_entry("parents", parents)?;
+                &["source", "step", "parents"]
+            }
+        };
+        for (key, value) in extra {
+            if !named.contains(&key.as_str()) {
+                object.serialize_entry(key, value)?;
+            }
         }
+        object.end()
     }
-    serde_json::to_vec(&object).expect("JSON with string keys can be written")
 }
 
 /// LangGraph strips U+0000 from every metadata string (Postgres would refuse it), with every

@@ -36,7 +36,20 @@ impl Packer {
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Packer {
-        self.write(&Value::from(text))
+        match text.len() {
+            length @ 0..=31 => self.bytes.push(0xa0 | length as u8),
+            length @ 32..=0xff => self.bytes.extend_from_slice(&[0xd9, length as u8]),
+            length @ 0x100..=0xffff => {
+                self.bytes.push(0xda);
+                self.bytes.extend_from_slice(&(length as u16).to_be_bytes());
+            }
+            length => {
+                self.bytes.push(0xdb);
+                self.bytes.extend_from_slice(&(length as u32).to_be_bytes());
+            }
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+        self
     }
 
     pub(super) fn map(&mut self, length: usize) -> &mut Packer {

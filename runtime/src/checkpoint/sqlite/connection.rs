@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Mutex;
 
@@ -83,7 +84,7 @@ impl Store {
     pub(super) fn call<T: Send + 'static>(
         &self,
         point: Point,
-        work: impl Fn(&mut Connection) -> Result<T, Failure> + Send + Sync + 'static,
+        work: impl Fn(&Connection) -> Result<T, Failure> + Send + Sync + 'static,
     ) -> SaverResult<T> {
         let store = self.clone();
         let path = self.path.clone();
@@ -105,7 +106,7 @@ impl Store {
         work: impl Fn(&Connection) -> Result<(), Failure> + Send + Sync + 'static,
     ) -> SaverResult<()> {
         self.call(point, move |connection| {
-            let transaction = Transaction::begin(connection)?;
+            let transaction = Transaction::begin(connection, Begin::Write)?;
             work(connection)?;
             Ok(transaction.commit()?)
         })
@@ -155,15 +156,31 @@ impl Store {
 
 /// A transaction that is rolled back unless it is committed. As rusqlite's own, but its statements
 /// are kept prepared: parsing them anew is a good part of a small commit's cost.
-struct Transaction<'a>(&'a Connection);
+pub(super) struct Transaction<'a>(&'a Connection);
+
+/// What a transaction is for.
+#[derive(Clone, Copy)]
+pub(super) enum Begin {
+    /// Sees one moment, from its first read on.
+    Read,
+    /// Has the write lock at once.
+    Write,
+}
 
 impl Transaction<'_> {
-    fn begin(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
-        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    pub(super) fn begin(
+        connection: &Connection,
+        begin: Begin,
+    ) -> rusqlite::Result<Transaction<'_>> {
+        let sql = match begin {
+            Begin::Read => "BEGIN",
+            Begin::Write => "BEGIN IMMEDIATE",
+        };
+        connection.prepare_cached(sql)?.execute([])?;
         Ok(Transaction(connection))
     }
 
-    fn commit(self) -> rusqlite::Result<()> {
+    pub(super) fn commit(self) -> rusqlite::Result<()> {
         self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 }
@@ -181,6 +198,9 @@ impl Drop for Transaction<'_> {
 fn prepare(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
     // rusqlite sets 5 seconds when it opens a connection.
     connection.busy_timeout(Duration::ZERO)?;
+    // A cached statement keeps its plan. Otherwise it is prepared anew whenever a parameter is given
+    // another value than last time, and every thread has another name.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // WAL lets readers go on while another connection writes. A database that cannot have it (one
     // in memory) says so in the answer and works without.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
@@ -188,5 +208,6 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> rusqlite::Resul
         Synchronous::Full => "PRAGMA synchronous = FULL",
         Synchronous::Normal => "PRAGMA synchronous = NORMAL",
     })?;
-    connection.execute_batch(rows::TABLES)
+    // Both in one transaction: half the commits where they are made, and no lock where they are not.
+    connection.execute_batch(&format!("BEGIN; {} COMMIT", rows::TABLES))
 }

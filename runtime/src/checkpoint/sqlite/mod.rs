@@ -18,7 +18,7 @@ use super::saver::{ListFilter, Saver, SaverError, SaverResult};
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey, reserved};
 use crate::doors::{Doors, Operation};
 use crate::value::Shared;
-use connection::Store;
+use connection::{Begin, Store, Transaction};
 use rows::WriteRow;
 
 /// How hard a commit is pushed towards the disk (SQLite's `PRAGMA synchronous`).
@@ -94,8 +94,8 @@ impl Saver for SqliteSaver {
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
         self.store.call(point, move |connection| {
             // One transaction: both reads see the same moment.
-            let transaction = connection.transaction()?;
-            let tuple = rows::get_tuple(&transaction, &key, id.as_deref())?;
+            let transaction = Transaction::begin(connection, Begin::Read)?;
+            let tuple = rows::get_tuple(connection, &key, id.as_deref())?;
             transaction.commit()?;
             Ok(tuple)
         })
@@ -110,8 +110,8 @@ impl Saver for SqliteSaver {
         let thread: Arc<str> = thread.into();
         let namespace: Option<Arc<str>> = namespace.map(Arc::from);
         self.store.call(point(Operation::SaverRead, &thread, ""), move |connection| {
-            let transaction = connection.transaction()?;
-            let tuples = rows::list(&transaction, &thread, namespace.as_deref(), &filter)?;
+            let transaction = Transaction::begin(connection, Begin::Read)?;
+            let tuples = rows::list(connection, &thread, namespace.as_deref(), &filter)?;
             transaction.commit()?;
             Ok(tuples)
         })
