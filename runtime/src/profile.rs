@@ -81,6 +81,7 @@ impl Profile {
                 write_turns: WriteTurns::Shared,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
+                found_writes: FoundWrites::StoredAgain,
                 handled_failures: HandledFailures::RaisedAtEnd,
                 unasked_answers: UnaskedAnswers::Taken,
                 unknown_targets: UnknownTargets::Ignored,
@@ -95,6 +96,7 @@ impl Profile {
                 write_turns: WriteTurns::Free,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
+                found_writes: FoundWrites::LeftAlone,
                 handled_failures: HandledFailures::Settled,
                 unasked_answers: UnaskedAnswers::Refused,
                 unknown_targets: UnknownTargets::Refused,
@@ -115,6 +117,7 @@ pub struct Options {
     pub write_turns: WriteTurns,
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
+    pub found_writes: FoundWrites,
     pub handled_failures: HandledFailures,
     pub unasked_answers: UnaskedAnswers,
     pub unknown_targets: UnknownTargets,
@@ -200,6 +203,16 @@ pub enum HandledFailures {
     RaisedAtEnd,
     /// It is settled by its handler.
     Settled,
+}
+
+/// What becomes, at exit durability, of pending writes that a run found and did not use up?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundWrites {
+    /// As LangGraph: they are stored again with the run's own. A task that had failed before it
+    /// finished then has its writes under another index as well, and they are applied twice.
+    StoredAgain,
+    /// They stay as they are.
+    LeftAlone,
 }
 
 /// What happens to an answer that nobody asked for: no interrupt waits, or none with that id.

@@ -140,6 +140,9 @@ pub struct ConformanceArgs {
     /// In the simulated world, kills the process between any two durable writes, at this durability
     #[arg(long, value_name = "DURABILITY", conflicts_with = "store")]
     pub kills: Option<DurabilityArg>,
+    /// With kills, in this profile instead of LangGraph's own
+    #[arg(long, requires = "kills")]
+    pub profile: Option<ProfileArg>,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,

@@ -121,10 +121,11 @@ fn kills(
     args: &ConformanceArgs,
 ) -> Result<bool, String> {
     let seeds = args.seeds.clone().map_or(0..1, |seeds| seeds.0);
+    let profile = args.profile.map_or(durasim_runtime::Profile::Faithful, Into::into);
     let (mut points, mut failed) = (0, 0);
     for case in cases {
         for seed in seeds.clone() {
-            let kills = crate::conformance::check_kills(case, durability, seed)
+            let kills = crate::conformance::check_kills(case, durability, profile, seed)
                 .map_err(|problem| format!("{}: {problem}", case.name))?;
             points += kills.points;
             failed += kills.violations.len();

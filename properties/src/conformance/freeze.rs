@@ -72,10 +72,6 @@ impl Freeze {
         self.froze.notified().await;
     }
 
-    pub fn writes(&self) -> u64 {
-        self.writes.load(Ordering::SeqCst)
-    }
-
     pub fn finished(&self) -> BTreeSet<String> {
         self.finished.lock().unwrap().clone()
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use durasim_runtime::checkpoint::reserved;
-use durasim_runtime::{Doors, Durability, Profile};
+use durasim_runtime::{Doors, Durability, Options, Profile};
 use durasim_sim::{RunOptions, World};
 use futures::future::{Either, select};
 
@@ -22,7 +22,7 @@ use super::case::{Case, Operation};
 use super::freeze::Freeze;
 use super::observed::ObservedThread;
 use super::prepare::{Prepared, prepare};
-use super::script::{Happenings, Script, Stage};
+use super::script::{Happenings, NO_CHECKPOINT, Script, Stage};
 use super::store::{Store, StoreFactory, sqlite_store};
 use crate::world::doors_of;
 
@@ -38,12 +38,18 @@ pub struct Kills {
 /// Kills the process at every point of a case under a durability, each time in a world of its own
 /// with the same seed. The store is SQLite on the simulated disk. The error says why the case
 /// cannot be run.
-pub fn check_kills(case: &Case, durability: Durability, seed: u64) -> Result<Kills, String> {
+pub fn check_kills(
+    case: &Case,
+    durability: Durability,
+    profile: Profile,
+    seed: u64,
+) -> Result<Kills, String> {
     let prepared = Arc::new(prepare(case).map_err(|reasons| reasons.join("; "))?);
     let mut kills = Kills::default();
     let mut reachable: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
     for point in 0.. {
-        let plan = Plan { name: case.name.clone(), prepared: prepared.clone(), durability };
+        let (name, prepared) = (case.name.clone(), prepared.clone());
+        let plan = Plan { name, prepared, durability, profile };
         let Some(cut) = in_world(seed, plan.clone(), move |plan, world| plan.cut(world, point))?
         else {
             break;
@@ -81,6 +87,7 @@ struct Plan {
     name: String,
     prepared: Arc<Prepared>,
     durability: Durability,
+    profile: Profile,
 }
 
 /// A script that was cut off, and what came of its thread.
@@ -120,7 +127,9 @@ impl Plan {
                 async move {
                     for (place, operation) in operations.operations.iter().enumerate() {
                         *at.lock().unwrap() = place;
-                        script.perform(operation).await?;
+                        if !Plan::perform(&script, operation).await? {
+                            break;
+                        }
                     }
                     Ok::<(), String>(())
                 }
@@ -182,7 +191,9 @@ impl Plan {
             let script = self.script(&doors, &store, never, Happenings::default())?;
             let mut values = BTreeSet::new();
             for operation in self.prepared.operations.iter().take(operations) {
-                script.perform(operation).await?;
+                if !Plan::perform(&script, operation).await? {
+                    break;
+                }
                 values.extend(values_of(&script.look_at(&thread, &store).await?));
             }
             if !script.is_new(&thread).await? {
@@ -223,6 +234,27 @@ impl Plan {
         Ok(())
     }
 
+    /// The profile's, but for what refuses graphs and scripts that were recorded.
+    fn options(&self) -> Options {
+        let recorded = Profile::Faithful.options();
+        Options {
+            suspicions: recorded.suspicions,
+            unasked_answers: recorded.unasked_answers,
+            unknown_targets: recorded.unknown_targets,
+            ..self.profile.options()
+        }
+    }
+
+    /// Performs an operation; false when the script names a checkpoint that there is not, at this
+    /// durability.
+    async fn perform(script: &Script, operation: &Operation) -> Result<bool, String> {
+        match script.perform(operation).await {
+            Ok(_) => Ok(true),
+            Err(problem) if problem.starts_with(NO_CHECKPOINT) => Ok(false),
+            Err(problem) => Err(problem),
+        }
+    }
+
     async fn store(&self, doors: &Doors) -> Result<Store, String> {
         let factory: Box<StoreFactory> = sqlite_store("cases");
         factory(&self.name, doors).await.map_err(|error| error.to_string())
@@ -240,7 +272,7 @@ impl Plan {
             prepared: &self.prepared,
             doors,
             store,
-            options: Profile::Faithful.options(),
+            options: self.options(),
             durability: Some(self.durability),
             freeze,
             happenings,
@@ -296,7 +328,10 @@ impl Cut {
         if let Ok(state) = &last.last {
             let values = state.values.to_value().to_string();
             if !reachable.contains(&values) {
-                problems.push(format!("ends with {values}, which no run without a kill has"));
+                let known: Vec<&String> = reachable.iter().collect();
+                problems.push(format!(
+                    "ends with {values}, which no run without a kill has: {known:?}"
+                ));
             }
         }
         problems.into_iter()

@@ -21,6 +21,9 @@ use super::prepare::{Prepared, mode};
 use super::store::{Store, WatchedSaver};
 use crate::declarative::{Direction, EffectSink, OneOrMany, build};
 
+/// How it is said that a script names a checkpoint that is not there.
+pub(super) const NO_CHECKPOINT: &str = "there is no checkpoint";
+
 /// One effect that happened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Happened {
@@ -244,10 +247,12 @@ impl Script {
     /// Is nothing left to run on a thread, and does any of what is left ask something?
     #[cfg(madsim)]
     pub async fn stands(&self, thread: &str) -> Result<(bool, bool), String> {
-        let state = self.graph.get_state(thread, None).await.map_err(|error| error.to_string())?;
+        // Stored writes may be such that no step can be made of them.
+        let Ok(state) = self.graph.get_state(thread, None).await else { return Ok((true, false)) };
         let waiting = state.tasks.iter().filter(|task| !task.is_finished());
         let asks = waiting.filter(|task| !task.interrupts.is_empty()).count() > 0;
-        Ok((state.next.is_empty(), asks))
+        // Tasks that have finished still wait for their step to be made.
+        Ok((state.tasks.is_empty(), asks))
     }
 
     pub async fn command(&self, run: &RunOperation) -> Result<Command, String> {
@@ -323,7 +328,7 @@ impl Script {
         let id = number.and_then(|number| ids.get(number));
         match id {
             Some(id) => Ok(Some(id.clone())),
-            None => Err(format!("there is no checkpoint {label} on thread {thread}")),
+            None => Err(format!("{NO_CHECKPOINT} {label} on thread {thread}")),
         }
     }
 

@@ -115,6 +115,7 @@ impl RunCore {
     ) {
         let writes = one_of_each_signal(writes);
         state.drop_used_answer();
+        state.found.remove(id);
         let to_save = if &**id == reserved::NULL_TASK {
             // Writes of no task add up; signals replace.
             state.pending.retain(|write| {

@@ -51,6 +51,8 @@ pub(crate) struct RunState {
     pub metadata: Metadata,
     pub channels: Channels,
     pub pending: Vec<PendingWrite>,
+    /// Tasks whose pending writes were found stored, and not made by this run.
+    pub found: BTreeSet<Arc<str>>,
     /// The tasks of the current super-step.
     pub tasks: IndexMap<Arc<str>, Task>,
     pub updated: Option<BTreeSet<Arc<str>>>,

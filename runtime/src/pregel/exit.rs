@@ -14,7 +14,7 @@ use super::core::{RunCore, RunState};
 use crate::checkpoint::PendingWrite;
 use crate::doors::{Doors, RawHandle, What};
 use crate::graph::NodeScope;
-use crate::profile::{CancelStyle, Durability, ExitDuties, Orphans};
+use crate::profile::{CancelStyle, Durability, ExitDuties, FoundWrites, Orphans};
 use crate::value::Shared;
 
 /// A node that runs as its own task.
@@ -74,8 +74,11 @@ impl RunCore {
             state.drop_used_answer();
             self.submit_step_writes(state);
             self.checkpoint_exit(state);
+            let leaves_alone = self.graph.options.found_writes == FoundWrites::LeftAlone;
             for (task, writes) in by_task(&state.pending) {
-                self.submit_writes(state, &task, writes);
+                if !(leaves_alone && state.found.contains(&task)) {
+                    self.submit_writes(state, &task, writes);
+                }
             }
         }
         // The flush comes first, so at exit durability no cancellation is recorded.

@@ -298,6 +298,7 @@ impl RunCore {
                 .map(|names| names.iter().cloned().collect()),
             checkpoint,
             metadata,
+            found: pending.iter().map(|write| write.task.clone()).collect(),
             pending,
             tasks: IndexMap::new(),
             step,
