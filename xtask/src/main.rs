@@ -5,6 +5,7 @@
 
 mod ci;
 mod simulator;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ enum Task {
     /// Hold the runtime against recorded traces of LangGraph; with `--seeds` in the simulated world
     #[command(disable_help_flag = true)]
     Conformance(Passed),
+    /// The long versions of the simulated suites, with fresh seeds each time
+    Soak(SoakArgs),
     /// Everything that CI checks
     Test(TestArgs),
 }
@@ -57,6 +60,16 @@ struct TestArgs {
     #[arg(long)]
     only: Option<ci::Check>,
     /// One JSON object a check, the last a summary
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct SoakArgs {
+    /// The first seed; drawn from the clock when absent
+    #[arg(long)]
+    from: Option<u64>,
+    /// One JSON object a part, the last a summary
     #[arg(long)]
     json: bool,
 }
@@ -86,6 +99,7 @@ fn main() -> ExitCode {
         Task::CheckDeterminism(passed) => simulator::check_determinism(passed.args),
         Task::Bench(passed) => simulator::start("bench", passed.args),
         Task::Conformance(passed) => simulator::conformance(passed.args),
+        Task::Soak(args) => soak::soak(args.from, args.json),
         Task::Test(args) => ci::test(args.only, args.json),
     };
     done.unwrap_or_else(|problem| {

@@ -68,10 +68,12 @@ impl Freeze {
     }
 
     /// Resolves when the process has frozen.
+    #[cfg(madsim)]
     pub async fn frozen(&self) {
         self.froze.notified().await;
     }
 
+    #[cfg(madsim)]
     pub fn finished(&self) -> BTreeSet<String> {
         self.finished.lock().unwrap().clone()
     }

@@ -53,6 +53,8 @@ pub enum Verdict {
         reason: &'static str,
         paths: Vec<String>,
     },
+    /// Under this schedule it left another trace, and this is why it may.
+    Varies(&'static str),
     /// The run left another trace than the recorded one.
     Differs(Vec<Difference>),
     /// The case could not be run to its end.
@@ -63,7 +65,7 @@ pub enum Verdict {
 
 impl Verdict {
     pub fn passes(&self) -> bool {
-        matches!(self, Verdict::Pass | Verdict::PassExcept { .. })
+        matches!(self, Verdict::Pass | Verdict::PassExcept { .. } | Verdict::Varies(_))
     }
 }
 
@@ -74,6 +76,7 @@ impl fmt::Display for Verdict {
             Verdict::PassExcept { reason, paths } => {
                 write!(f, "pass, except at {}: {reason}", paths.join(", "))
             }
+            Verdict::Varies(reason) => write!(f, "varies: {reason}"),
             Verdict::NotYet(reasons) => write!(f, "not yet: {}", reasons.join("; ")),
             Verdict::Broken(problem) => write!(f, "broken: {problem}"),
             Verdict::Differs(differences) => {
@@ -92,7 +95,13 @@ pub async fn check(case: &Case, doors: &Doors, factory: &StoreFactory) -> Verdic
 /// As [`check`], where a scheduler chooses the order of what runs at the same time: only what must
 /// not depend on it is compared.
 pub async fn check_any_order(case: &Case, doors: &Doors, factory: &StoreFactory) -> Verdict {
-    check_with(case, doors, factory, any_order::sort).await
+    match check_with(case, doors, factory, any_order::sort).await {
+        Verdict::Differs(differences) => match any_order::reason_to_vary(&case.name) {
+            Some(reason) => Verdict::Varies(reason),
+            None => Verdict::Differs(differences),
+        },
+        verdict => verdict,
+    }
 }
 
 async fn check_with(

@@ -37,6 +37,7 @@ pub(super) struct Happened {
 pub(super) struct Happenings(Arc<Mutex<Vec<Happened>>>);
 
 impl Happenings {
+    #[cfg(madsim)]
     pub fn all(&self) -> Vec<Happened> {
         self.0.lock().unwrap().clone()
     }
