@@ -103,6 +103,22 @@ fn a_graph_that_makes_no_sense_is_refused_in_one_line() {
             json!([{ "do": "if", "channel": "laps", "eq": 0, "then": [effect] }]),
             "declared.nodes.plan.actions[0]",
         ),
+        (
+            "/nodes/lap/subgraph",
+            json!({ "channels": {}, "nodes": {} }),
+            "declared.nodes.lap.subgraph",
+        ),
+        ("/nodes/lap/retry", json!({ "max_attempts": 2 }), "declared.nodes.lap.retry"),
+        (
+            "/nodes/plan/actions",
+            json!([{ "do": "goto", "to": { "node": "lap", "arg": {} } }]),
+            "declared.nodes.plan.actions: a Send",
+        ),
+        (
+            "/conditional_edges/0/sends",
+            json!({ "channel": "steps", "node": "lap", "arg_key": "step" }),
+            "declared.conditional_edges: a Send",
+        ),
         ("/conditional_edges/0/default", Json::Null, "declared: conditional edge out of \"lap\""),
         ("/edges", json!([["START", "lap"], ["lap", "nowhere"]]), "\"nowhere\""),
     ] {

@@ -35,7 +35,7 @@ enum Task {
     /// two processes from two builds
     #[command(disable_help_flag = true)]
     CheckDeterminism(Passed),
-    /// Measure what a seed costs, layer by layer
+    /// Measure what a seed costs, layer by layer; with `--runtime`, what the runtime costs on its own
     #[command(disable_help_flag = true)]
     Bench(Passed),
     /// Hold the runtime against recorded traces of LangGraph; with `--seeds` in the simulated world
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         Task::Replay(passed) => simulator::start("replay", passed.args),
         Task::Tables(passed) => simulator::start("tables", passed.args),
         Task::CheckDeterminism(passed) => simulator::check_determinism(passed.args),
-        Task::Bench(passed) => simulator::start("bench", passed.args),
+        Task::Bench(passed) => simulator::bench(passed.args),
         Task::Conformance(passed) => simulator::conformance(passed.args),
         Task::Soak(args) => soak::soak(args.from, args.json),
         Task::Test(args) => ci::test(args.only, args.json),

@@ -91,11 +91,23 @@ pub fn conformance(args: Vec<String>) -> Result<ExitCode, String> {
     if args.iter().any(|arg| arg.starts_with("--seeds") || arg.starts_with("--kills")) {
         return start("conformance", args);
     }
-    let run = ["run", "--quiet", "--package", "durasim-properties", "--bin", "durasim", "--"];
-    let mut command = plain_cargo(&run);
     // A folder is named from where the caller stands.
-    command.arg("conformance").args(args.iter().map(|arg| absolute(arg)));
-    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
+    let args: Vec<String> = args.iter().map(|arg| absolute(arg)).collect();
+    start_plainly(&[], "conformance", &args)
+}
+
+/// The layers of a seed in the simulator; with `--runtime`, the runtime on its own, without one.
+pub fn bench(args: Vec<String>) -> Result<ExitCode, String> {
+    match args.iter().any(|arg| arg == "--runtime") {
+        true => start_plainly(&["--release"], "bench", &args),
+        false => start("bench", args),
+    }
+}
+
+fn start_plainly(flags: &[&str], command: &str, args: &[String]) -> Result<ExitCode, String> {
+    let mut run = plain_cargo(&["run", "--quiet", "--package", "durasim-properties"]);
+    run.args(flags).args(["--bin", "durasim", "--", command]).args(args);
+    let status = run.status().map_err(|error| format!("cargo: {error}"))?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
 }
 

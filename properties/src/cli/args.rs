@@ -150,6 +150,9 @@ pub struct ConformanceArgs {
 
 #[derive(Args)]
 pub struct BenchArgs {
+    /// The runtime on its own, on real tokio: loops, chains and fans
+    #[arg(long)]
+    pub runtime: bool,
     /// Rounds that medians are taken over
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,

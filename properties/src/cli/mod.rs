@@ -20,6 +20,8 @@ macro_rules! say {
 mod args;
 #[cfg(madsim)]
 mod bench;
+#[cfg(not(madsim))]
+mod bench_runtime;
 mod conformance;
 #[cfg(madsim)]
 mod determinism;
@@ -78,6 +80,11 @@ fn run(_registry: Registry, cli: Cli) -> ExitCode {
     {
         return conclude(conformance::conformance(args));
     }
+    if let Some(args::Task::Bench(args)) = &cli.task
+        && args.runtime
+    {
+        return conclude(bench_runtime::bench(args));
+    }
     match launch::build_and_start() {
         Ok(code) => code,
         Err(problem) => misuse(problem),
@@ -92,6 +99,9 @@ fn run(registry: Registry, cli: Cli) -> ExitCode {
         Task::Replay(args) => replay::replay(&registry, &args),
         Task::Tables(args) => tables::tables(&registry, &args),
         Task::CheckDeterminism(args) => determinism::check(&registry, &args),
+        Task::Bench(args) if args.runtime => {
+            Err("--runtime is measured without a simulator: start the plain build".to_owned())
+        }
         Task::Bench(args) => bench::bench(&registry, &args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Worker => worker::work(&registry),

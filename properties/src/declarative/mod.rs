@@ -15,6 +15,7 @@ pub use build::{BuildError, EffectSink, build};
 pub use direction::Direction;
 pub use expression::Expression;
 pub use python::{python_error_text, python_repr, python_str};
+pub(crate) use spec::flatten;
 pub use spec::{
     Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, OneOrMany,
     OneOrManyDirections, ReducerSpec, RetrySpec, SendsSpec, TargetGraph,

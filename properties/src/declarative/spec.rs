@@ -217,7 +217,7 @@ impl GraphSpec {
 }
 
 /// Actions, and those inside their branches.
-pub(super) fn flatten(actions: &[Action]) -> Vec<&Action> {
+pub(crate) fn flatten(actions: &[Action]) -> Vec<&Action> {
     let mut found: Vec<&Action> = Vec::new();
     let mut todo: Vec<&Action> = actions.iter().collect();
     while let Some(action) = todo.pop() {

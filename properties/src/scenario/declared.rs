@@ -19,13 +19,11 @@
 //! * `channels`: each has a `reducer`, `last_value`, `append` (lists) or `add` (integers).
 //! * `nodes`: each has `actions`, which run in order: `sleep` (`ms`), `emit` (`value`), `effect`
 //!   (`label`), `write` (`values`), `interrupt` (`payload`), `raise` (`error`, `message`, `times`),
-//!   `if` (`channel`, `eq`, `then`, `else`), `goto` (`to`: a node, a `{node, arg}` for a Send, or a
-//!   list of them). With `defer` and `retry` (`max_attempts`, `initial_interval`, `retry_on`).
+//!   `if` (`channel`, `eq`, `then`, `else`), `goto` (`to`: a node, or a list of them). Or `defer`.
 //! * Values are JSON, or `{"$node": true}`, `{"$list_node": true}`, `{"$get": channel}`,
 //!   `{"$add": [channel, k]}`, `{"$resume": i}`, `{"$list": [..]}`.
 //! * `edges`: `[from, to]`, or `[[from, ..], to]` for a join. `conditional_edges`: `from`, `channel`,
-//!   `table` (by the text of the channel's value), `default`; or `sends` (`channel`, `node`,
-//!   `arg_key`): a Send for each item.
+//!   `table` (by the text of the channel's value), `default`.
 //! * `interrupt_before`, `interrupt_after`: static interrupts.
 //!
 //! Two rules are of scenarios alone, so that effects can be accounted for: every effect has a label of
@@ -37,7 +35,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::declarative::{Action, EffectSink, Expression, GraphSpec, NodeSpec, ReducerSpec, build};
+use crate::declarative::{
+    Action, Direction, EffectSink, Expression, GraphSpec, NodeSpec, ReducerSpec, build, flatten,
+};
 use crate::graph_world::GraphWorld;
 use crate::registry::GraphEntry;
 
@@ -46,6 +46,7 @@ const TRANSCRIPT: &str = "steps";
 
 /// The graph of a scenario, or what is wrong with it, beginning with the field.
 pub(crate) fn entry(name: &str, spec: &GraphSpec) -> Result<GraphEntry, String> {
+    refuse_unaccountable(spec)?;
     let labels = effects(spec)?;
     let effects: Vec<String> = labels.keys().cloned().collect();
     let nowhere: EffectSink = Arc::new(|_, _| Box::pin(async {}));
@@ -65,6 +66,36 @@ pub(crate) fn entry(name: &str, spec: &GraphSpec) -> Result<GraphEntry, String> 
         effects: Some(effects),
         labels,
     })
+}
+
+/// The account counts one execution for each recorded task of a graph, by the names of its nodes:
+/// what runs a node several times in a step, or inside another graph, is refused.
+fn refuse_unaccountable(spec: &GraphSpec) -> Result<(), String> {
+    for (name, node) in &spec.nodes {
+        let field = format!("declared.nodes.{name}");
+        if node.subgraph.is_some() {
+            return Err(format!("{field}.subgraph: effects inside cannot be accounted for"));
+        }
+        if node.retry.is_some() {
+            return Err(format!(
+                "{field}.retry: effects of several attempts cannot be accounted for"
+            ));
+        }
+        for action in flatten(&node.actions) {
+            if let Action::Goto { to, .. } = action
+                && to.as_slice().iter().any(|to| matches!(to, Direction::Send { .. }))
+            {
+                return Err(format!("{field}.actions: a Send's effects cannot be accounted for"));
+            }
+        }
+    }
+    match spec.conditional_edges.iter().find(|edge| edge.sends.is_some()) {
+        None => Ok(()),
+        Some(edge) => Err(format!(
+            "declared.conditional_edges: a Send's effects cannot be accounted for (from {:?})",
+            edge.from
+        )),
+    }
 }
 
 /// Nodes with an effect, and the labels of each.
