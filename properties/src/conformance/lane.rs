@@ -16,19 +16,24 @@ use futures::future::BoxFuture;
 /// What one call takes: more than nothing, and far less than the sleeps that cases rest on.
 const MOMENT: Duration = Duration::from_millis(1);
 
-struct OneLane(mpsc::UnboundedSender<(Box<dyn FnOnce() + Send>, oneshot::Sender<()>)>);
+struct OneLane(mpsc::UnboundedSender<Call>);
+
+struct Call {
+    work: Box<dyn FnOnce() + Send>,
+    done: oneshot::Sender<()>,
+}
 
 /// Production's doors with one lane for blocking calls. Call it inside a tokio runtime whose time
 /// is paused.
 pub fn doors() -> Doors {
     let doors = Doors::production();
-    let (calls, mut waiting) = mpsc::unbounded::<(Box<dyn FnOnce() + Send>, _)>();
+    let (calls, mut waiting) = mpsc::unbounded::<Call>();
     let clock = doors.clock.clone();
     let work = async move {
-        while let Some((call, done)) = waiting.next().await {
+        while let Some(Call { work, done }) = waiting.next().await {
             clock.sleep(MOMENT).await;
-            call();
-            let _: Result<(), ()> = oneshot::Sender::send(done, ());
+            work();
+            let _ = done.send(());
         }
     };
     drop(doors.executor.spawn("lane", work));
@@ -42,7 +47,7 @@ impl Executor for OneLane {
 
     fn blocking_raw(&self, _actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
         let (done, finished) = oneshot::channel();
-        let _ = self.0.unbounded_send((call, done));
+        let _ = self.0.unbounded_send(Call { work: call, done });
         Box::pin(async move {
             let _ = finished.await;
         })
