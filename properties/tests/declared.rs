@@ -96,7 +96,6 @@ fn a_graph_that_makes_no_sense_is_refused_in_one_line() {
         ("/channels/steps", json!({ "reducer": "max" }), "declared.channels.steps.reducer"),
         ("/nodes/lap/actions", json!([{ "do": "dance" }]), "declared.nodes.lap.actions[0]"),
         ("/nodes/lap/colour", json!("red"), "declared.nodes.lap.colour"),
-        ("/nodes/lap/defer", json!(true), "\"lap\" is deferred"),
         ("/nodes/plan/actions", json!([effect]), "declared.nodes.lap.actions[1].label"),
         (
             "/nodes/plan/actions",

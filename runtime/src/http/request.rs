@@ -221,7 +221,13 @@ where
         let input = match (body.input, body.command) {
             (Some(Json::Null), None) => Input::Resume,
             (Some(input), None) => Input::New(value::from_json(input)),
-            (None | Some(Json::Null), Some(command)) => Input::Command(command.command()),
+            (None | Some(Json::Null), Some(command)) => {
+                let command = command.command();
+                if command == Command::new() {
+                    return Err(unfit("command: it has none of `resume`, `update` and `goto`"));
+                }
+                Input::Command(command)
+            }
             (Some(_), Some(_)) => return Err(unfit("`input` and `command` exclude each other")),
             (None, None) => return Err(unfit("missing field `input` (null continues the thread)")),
         };
