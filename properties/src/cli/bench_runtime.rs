@@ -42,6 +42,12 @@ pub fn bench(args: &BenchArgs) -> Result<bool, String> {
         let mut figures = Vec::new();
         let mut add =
             |name, unit, per_unit, aim| figures.push(Figure { name, unit, per_unit, aim });
+        let before = resident()?;
+        let kept = counting(Some(memory()), LONG_LOOP)?;
+        run(&kept).await?;
+        let grown = (resident()?.saturating_sub(before)) as f64 / LONG_LOOP as f64;
+        add("kept of each of its steps", "bytes a step", grown, "2048");
+        drop(kept);
         let steps = LOOP + 1;
         add(
             "a loop of 200 steps, bare",
@@ -57,12 +63,6 @@ pub fn bench(args: &BenchArgs) -> Result<bool, String> {
             per(rounds.min(5), LONG_LOOP + 1, long).await?,
             "as of 200",
         );
-        let before = resident()?;
-        let kept = counting(Some(memory()), LONG_LOOP)?;
-        run(&kept).await?;
-        let grown = (resident()?.saturating_sub(before)) as f64 / LONG_LOOP as f64;
-        add("kept of each of its steps", "bytes a step", grown, "2048");
-        drop(kept);
         let started = now();
         let line = chain()?;
         add("building a chain of 3,000 nodes", "us a node", micros(started) / CHAIN as f64, "-");

@@ -115,7 +115,8 @@ impl RunCore {
     ) {
         let writes = one_of_each_signal(writes);
         state.drop_used_answer();
-        state.found.remove(id);
+        // A task that has no rows yet need not be looked for among those of thousands.
+        let has_rows = state.found.remove(id) | !state.written.insert(id.clone());
         let to_save = if &**id == reserved::NULL_TASK {
             // Writes of no task add up; signals replace.
             state.pending.retain(|write| {
@@ -126,7 +127,9 @@ impl RunCore {
             let earlier = earlier.map(|write| (write.channel.clone(), write.value.clone()));
             earlier.chain(writes.iter().cloned()).collect()
         } else {
-            state.pending.retain(|write| write.task != *id);
+            if has_rows {
+                state.pending.retain(|write| write.task != *id);
+            }
             writes.clone()
         };
         state.pending.extend(writes.iter().map(|(channel, value)| PendingWrite {

@@ -10,10 +10,10 @@ use tokio::sync::Semaphore;
 use super::config::RunConfig;
 use super::deltas::Deltas;
 use super::entered::Entered;
-use super::exit::RunningNode;
 use super::handler::PastFailure;
 use super::plan::Place;
 use super::puts::Puts;
+use super::running::Running;
 use super::task::Task;
 use crate::channels::Progress;
 use crate::checkpoint::saver::Saver;
@@ -53,6 +53,8 @@ pub(crate) struct RunState {
     pub pending: Vec<PendingWrite>,
     /// Tasks whose pending writes were found stored, and not made by this run.
     pub found: BTreeSet<Arc<str>>,
+    /// Tasks that may have pending writes of this run.
+    pub written: BTreeSet<Arc<str>>,
     /// The tasks of the current super-step.
     pub tasks: IndexMap<Arc<str>, Task>,
     pub updated: Option<BTreeSet<Arc<str>>>,
@@ -74,7 +76,7 @@ pub(crate) struct RunState {
     pub puts: Puts,
     pub deltas: Deltas,
     /// Nodes that run as their own task.
-    pub running: IndexMap<Arc<str>, RunningNode>,
+    pub running: Running,
     /// What resolves when nodes that were cancelled, and runs inside them, are gone.
     pub leaving: Vec<oneshot::Receiver<()>>,
     /// Own-task nodes that ended and were not yet looked at by the loop.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use indexmap::IndexMap;
+
 use super::RunError;
 use super::commit::TaskEnd;
 use super::core::RunCore;
-use super::exit::RunningNode;
+use super::running::RunningNode;
 use super::task::Task;
 use crate::doors::What;
 use crate::graph::{Interrupt, NodeError};
@@ -45,34 +47,40 @@ impl RunCore {
     /// Every task on its own. The first failure that no handler takes care of cancels the others; an
     /// interrupt, or a command for the graph around, lets them finish.
     async fn execute_beside(self: &Arc<Self>, todo: Vec<Task>) -> Result<(), RunError> {
-        let mut names: Vec<_> = todo.iter().map(|t| (t.id.clone(), t.node.clone())).collect();
+        let mut names: IndexMap<Arc<str>, Arc<str>> =
+            todo.iter().map(|task| (task.id.clone(), task.node.clone())).collect();
         for task in todo {
             self.start_beside(task);
         }
         let mut outcomes: Vec<Option<Result<(), NodeError>>> = vec![None; names.len()];
+        let mut waiting = names.len();
         let mut has_failed = false;
-        while !has_failed && outcomes.iter().any(Option::is_none) {
+        while !has_failed && waiting > 0 {
             for (id, outcome) in self.next_ended().await {
-                let Some(place) = names.iter().position(|(task, _)| *task == id) else { continue };
+                let Some(place) = names.get_index_of(&id) else { continue };
                 if let Err(error) = &outcome
                     && let Some(handler) = self.begin_handler(&id, error).await?
                 {
-                    self.remember_failure(place, &names[place].1, error.clone());
+                    // The handler is waited for in place of the node.
+                    self.remember_failure(place, &names[place], error.clone());
                     outcomes[place] = Some(Ok(()));
-                    names.push((handler.id.clone(), handler.node.clone()));
+                    names.insert(handler.id.clone(), handler.node.clone());
                     outcomes.push(None);
                     self.start_beside(handler);
                     continue;
                 }
                 has_failed |= matches!(&outcome, Err(NodeError::Failed { .. }));
-                outcomes[place].get_or_insert(outcome);
+                if outcomes[place].is_none() {
+                    waiting -= 1;
+                    outcomes[place] = Some(outcome);
+                }
             }
             if !has_failed {
                 self.outlet.yield_queued().await;
             }
         }
         self.outlet.yield_queued().await;
-        let ends = names.into_iter().map(|(_, node)| node).zip(outcomes);
+        let ends = names.into_values().zip(outcomes);
         match worst(ends.filter_map(|(node, outcome)| Some((node, outcome?.err()?)))) {
             None => Ok(()),
             Some((node, error)) => Err(RunError::Node { node: node.to_string(), error }),
@@ -113,7 +121,7 @@ impl RunCore {
     /// A task on its own has ended. When its run is over, nobody records it.
     fn end_beside(self: &Arc<Self>, id: &Arc<str>, end: TaskEnd) {
         let mut state = self.state.lock().unwrap();
-        if state.is_leaving || state.is_over || state.running.shift_remove(id).is_none() {
+        if state.is_leaving || state.is_over || state.running.remove(id).is_none() {
             return;
         }
         let outcome = outcome(&end);

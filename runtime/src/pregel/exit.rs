@@ -12,20 +12,9 @@ use futures::channel::{mpsc, oneshot};
 use super::commit::TaskEnd;
 use super::core::{RunCore, RunState};
 use crate::checkpoint::PendingWrite;
-use crate::doors::{Doors, RawHandle, What};
-use crate::graph::NodeScope;
+use crate::doors::{Doors, What};
 use crate::profile::{CancelStyle, Durability, ExitDuties, FoundWrites, Orphans};
 use crate::value::Shared;
-
-/// A node that runs as its own task.
-pub(crate) struct RunningNode {
-    pub node: Arc<str>,
-    pub aborter: Arc<dyn RawHandle>,
-    /// There once the node has been entered.
-    pub scope: Option<Arc<NodeScope>>,
-    /// Resolves when everything of the task is gone.
-    pub gone: oneshot::Receiver<()>,
-}
 
 /// Finishes dropped runs. Ends when the last graph that uses it is gone.
 pub(crate) struct Finalizer(mpsc::UnboundedSender<Dropped>);
@@ -82,7 +71,7 @@ impl RunCore {
             }
         }
         // The flush comes first, so at exit durability no cancellation is recorded.
-        for (id, running) in std::mem::take(&mut state.running) {
+        for (id, running) in state.running.take() {
             running.aborter.abort();
             state.leaving.push(running.gone);
             let resumes = running.scope.map_or_else(Vec::new, |scope| scope.resume_records());
@@ -124,14 +113,14 @@ impl RunCore {
         }
         let by_scope = style == CancelStyle::Scope;
         if by_scope && options.orphans == Orphans::RunOn {
-            for (task, running) in std::mem::take(&mut state.running) {
+            for (task, running) in state.running.take() {
                 let node = running.node;
                 self.observe(|| What::NodeOrphaned { node, task });
             }
         }
         if by_scope && options.exit_duties == ExitDuties::SkippedByScope {
             state.is_over = true;
-            for (task, running) in std::mem::take(&mut state.running) {
+            for (task, running) in state.running.take() {
                 running.aborter.abort();
                 let node = running.node;
                 self.observe(|| What::NodeCancelled { node, task });
@@ -141,7 +130,7 @@ impl RunCore {
         // Here and not later: a node that has not started yet must not start any more. Its end is
         // recorded with the exit duties.
         state.is_leaving = true;
-        state.running.values().for_each(|running| running.aborter.abort());
+        state.running.abort();
         // A process that is going down has no finalizer any more, and nothing is left to save.
         let _ = self.graph.finalizer.0.unbounded_send(Dropped { run: self.clone(), done });
     }

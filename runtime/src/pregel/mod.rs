@@ -22,6 +22,7 @@ mod plan;
 mod puts;
 mod resume;
 mod run;
+mod running;
 mod show;
 mod snapshot;
 mod task;

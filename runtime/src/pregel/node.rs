@@ -10,7 +10,7 @@ use super::core::{RunCore, RunState};
 use super::task::Task;
 use super::timed::within;
 use crate::channels::Progress;
-use crate::checkpoint::{codec, reserved, task_id};
+use crate::checkpoint::{PendingWrite, codec, reserved, task_id};
 use crate::doors::{Operation, Point, What};
 use crate::graph::{
     Command, Destination, END, Goto, NodeBody, NodeContext, NodeError, NodePlan, NodeScope,
@@ -158,10 +158,13 @@ impl RunCore {
     /// The answers that `task` has: of earlier resumes, by interrupt id, and the one that anybody may
     /// take.
     fn resumes_of(&self, state: &RunState, task: &Task, namespace: &str) -> Resumes {
-        let recorded = state
-            .pending
-            .iter()
-            .find(|write| write.task == task.id && &*write.channel == reserved::RESUME);
+        let is_recorded =
+            |write: &&PendingWrite| write.task == task.id && &*write.channel == reserved::RESUME;
+        // Only what was found has answers, and no fan of tasks looks through all of its own rows.
+        let recorded = match state.found.contains(&task.id) {
+            true => state.pending.iter().find(is_recorded),
+            false => None,
+        };
         let mut answers = match recorded.map(|write| &*write.value) {
             None => vec![],
             Some(Value::Array(answers)) => answers.clone(),

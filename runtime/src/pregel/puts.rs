@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
 use super::deltas::{Counters, whole_value};
+use super::execute::one_turn;
 use super::task::Task;
 use crate::cache::CacheResult;
 use crate::checkpoint::saver::SaverError;
@@ -45,7 +46,14 @@ struct Put {
     aborter: Arc<dyn RawHandle>,
 }
 
+/// Puts and put_writes under way that a step does not care about.
+const MOST_WITHOUT_A_TURN: usize = 64;
+
 impl Puts {
+    fn under_way(&self) -> usize {
+        self.chain.len() + self.writes.len()
+    }
+
     fn prune(&mut self) {
         let failure = &mut self.failure;
         let mut finished = |done: &Completion| match done.peek() {
@@ -307,6 +315,14 @@ impl RunCore {
     pub async fn await_failures(&self) -> Result<(), SaverError> {
         let failures = std::mem::take(&mut self.state.lock().unwrap().puts.failures);
         futures::future::join_all(failures).await.into_iter().collect()
+    }
+
+    /// Async durability: a run whose nodes never wait gives its puts a turn now and then. Without it
+    /// they would all begin when it ends, and every step would look through them.
+    pub async fn let_puts_go_on(&self) {
+        if self.state.lock().unwrap().puts.under_way() > MOST_WITHOUT_A_TURN {
+            one_turn().await;
+        }
     }
 
     /// Sync durability: waits for the newest put. When the run is cancelled here, the put is too,

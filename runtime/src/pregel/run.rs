@@ -126,8 +126,10 @@ impl RunCore {
             if let Some(end) = self.finish_step()? {
                 return Ok(end);
             }
-            if self.config.durability == Durability::Sync {
-                self.await_put().await?;
+            match self.config.durability {
+                Durability::Sync => self.await_put().await?,
+                Durability::Async => self.let_puts_go_on().await,
+                Durability::Exit => {}
             }
         }
     }
@@ -174,6 +176,8 @@ impl RunCore {
         }
         self.note_deltas(state);
         state.pending.clear();
+        state.found.clear();
+        state.written.clear();
         state.is_replaying = false;
         self.checkpoint_step(state, Source::Loop);
         if pauses(self.interrupts_after(), &state.checkpoint, state.tasks.values()) {
