@@ -17,35 +17,7 @@ use durasim_runtime::profile::FinishedSiblings;
 use durasim_runtime::{END, NodeContext, NodeError, Options, START, State, StateGraph, Update};
 use policies_support::{BOTH, Log, boom, config, ms, paused};
 use serde_json::json;
-use thread_support::{Bench, faithful, input, looks, names};
-
-/// `a` writes how many words were there, `b` asks or does not. Both note that they ran.
-fn inner(persistence: Persistence, asks: bool, log: &Log) -> StateGraph {
-    let (of_a, of_b) = (log.clone(), log.clone());
-    StateGraph::new("inner")
-        .key("x")
-        .reduced_key("seen", Reducer::append())
-        .node("a", move |state: State, _| {
-            of_a.add("a");
-            async move {
-                let before = state.get::<Vec<String>>("seen")?.len();
-                Ok::<_, NodeError>(Update::new().set("x", before).set("seen", ["a"]))
-            }
-        })
-        .node("b", move |_: State, context: NodeContext| {
-            let log = of_b.clone();
-            async move {
-                let word = match asks {
-                    true => context.interrupt("q")?.as_str().unwrap_or_default().to_owned(),
-                    false => "b".to_owned(),
-                };
-                log.add(format!("b {word}"));
-                Ok::<_, NodeError>(Update::new().set("seen", [word]))
-            }
-        })
-        .sequence(&[START, "a", "b", END])
-        .persistence(persistence)
-}
+use thread_support::{Bench, faithful, inner, input, looks, names};
 
 fn around(node: &str, graph: StateGraph) -> StateGraph {
     StateGraph::new("outer").key("x").key("y").subgraph(node, graph).sequence(&[START, node, END])

@@ -5,14 +5,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use durasim_runtime::channels::Reducer;
 use durasim_runtime::checkpoint::codec::{read_interrupt, read_overwrite};
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::{ListFilter, Saver};
+use durasim_runtime::graph::Persistence;
 use durasim_runtime::pregel::{Input, RunConfig, RunError, StateSnapshot};
 use durasim_runtime::value::{self, Value};
-use durasim_runtime::{Chunk, CompiledGraph, Doors, NodeError, Options, Profile, StateGraph};
+use durasim_runtime::{
+    Chunk, CompiledGraph, Doors, END, NodeContext, NodeError, Options, Profile, START, State,
+    StateGraph, Update,
+};
 use futures::StreamExt;
 use serde_json::{Value as Json, json};
+
+use crate::policies_support::Log;
 
 /// LangGraph's own rules.
 pub fn faithful() -> Options {
@@ -161,4 +168,32 @@ pub fn told(error: &RunError) -> String {
 /// A new turn's input.
 pub fn input(entries: Json) -> Input {
     Input::New(value::from_json(entries))
+}
+
+/// `a` writes how many words were there, `b` asks or does not. Both note that they ran.
+pub fn inner(persistence: Persistence, asks: bool, log: &Log) -> StateGraph {
+    let (of_a, of_b) = (log.clone(), log.clone());
+    StateGraph::new("inner")
+        .key("x")
+        .reduced_key("seen", Reducer::append())
+        .node("a", move |state: State, _| {
+            of_a.add("a");
+            async move {
+                let before = state.get::<Vec<String>>("seen")?.len();
+                Ok::<_, NodeError>(Update::new().set("x", before).set("seen", ["a"]))
+            }
+        })
+        .node("b", move |_: State, context: NodeContext| {
+            let log = of_b.clone();
+            async move {
+                let word = match asks {
+                    true => context.interrupt("q")?.as_str().unwrap_or_default().to_owned(),
+                    false => "b".to_owned(),
+                };
+                log.add(format!("b {word}"));
+                Ok::<_, NodeError>(Update::new().set("seen", [word]))
+            }
+        })
+        .sequence(&[START, "a", "b", END])
+        .persistence(persistence)
 }
