@@ -161,9 +161,10 @@ impl GraphInner {
         self.state_keys.contains(name)
     }
 
+    /// The graph inside this node, if it keeps anything that could be looked at.
     pub fn subgraph(&self, node: &str) -> Option<&Arc<GraphInner>> {
         match &self.nodes.get(node)?.body {
-            NodeBody::Subgraph(graph) => Some(graph),
+            NodeBody::Subgraph(graph) if graph.persistence != Persistence::Never => Some(graph),
             _ => None,
         }
     }

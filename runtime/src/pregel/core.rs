@@ -106,6 +106,8 @@ pub(crate) type Answer = Arc<Mutex<Option<Value>>>;
 pub(crate) struct Inside {
     /// Ancestor namespaces, with the checkpoints that the nodes around started from.
     pub parents: BTreeMap<String, String>,
+    /// That of the root: a graph that keeps nothing does not take it from those inside.
+    pub saver: Option<Arc<dyn Saver>>,
     /// The answer that the node around may take.
     pub answer: Answer,
     /// The attempt of the node around, or of one further out, if it has a limit.

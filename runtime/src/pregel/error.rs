@@ -37,7 +37,7 @@ pub enum RunError {
     Saver(#[from] SaverError),
     #[error("thread {thread:?} has no checkpoint {checkpoint}")]
     UnknownCheckpoint { thread: String, checkpoint: String },
-    #[error("namespace {namespace:?}: node {node:?} has no graph inside")]
+    #[error("namespace {namespace:?}: node {node:?} has no graph inside that keeps checkpoints")]
     UnknownNamespace { namespace: String, node: String },
     #[error("the graph keeps no checkpoints: compile it with a saver")]
     NoSaver,

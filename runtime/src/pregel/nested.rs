@@ -49,9 +49,10 @@ impl RunCore {
             thread: self.key.thread.clone(),
             namespace: namespace(graph, scope).into(),
         };
+        let root_saver = self.inside.as_ref().map_or(&self.saver, |inside| &inside.saver);
         let saver = match graph.persistence {
             Persistence::Never => None,
-            Persistence::PerCall | Persistence::PerThread => self.saver.clone(),
+            Persistence::PerCall | Persistence::PerThread => root_saver.clone(),
         };
         let mut parents = self.inside.as_ref().map_or_else(Default::default, |i| i.parents.clone());
         parents.insert(self.key.namespace.to_string(), scope.checkpoint.to_string());
@@ -60,6 +61,7 @@ impl RunCore {
         }
         let inside = Inside {
             parents,
+            saver: root_saver.clone(),
             answer: scope.resumes.lock().unwrap().unaddressed.clone(),
             timed: timed.or(self.timed_around()).cloned(),
             resuming: match scope.attempt.load(Ordering::Relaxed) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::core::{RunCore, RunState};
-use super::snapshot::{result_of, tasks_with_writes};
+use super::snapshot::{TaskSnapshot, result_of, tasks_with_writes};
 use super::task::Task;
-use crate::checkpoint::{codec, id, reserved};
+use crate::checkpoint::{codec, id, reserved, task_id};
 use crate::graph::read;
 use crate::stream::StreamMode;
 use crate::value::{self, Shared, Value};
@@ -156,15 +156,29 @@ impl RunCore {
             };
             let next = state.tasks.values().map(|task| Value::from(&*task.node)).collect();
             let tasks = tasks_with_writes(&self.graph, &state.tasks, &state.pending);
+            let tasks = tasks.iter().map(|task| task.to_value(self.place_inside(task)));
             value::map([
                 ("config", config(Some(&state.checkpoint.id))),
                 ("parent_config", config(state.before_head.as_deref())),
                 ("values", self.graph.read_state(&state.channels).to_value()),
                 ("metadata", metadata(state)),
                 ("next", Value::Array(next)),
-                ("tasks", Value::Array(tasks.iter().map(|task| task.to_value()).collect())),
+                ("tasks", Value::Array(tasks.collect())),
             ])
         });
+    }
+
+    /// Where the graph inside a task's node keeps its checkpoints, if it has one.
+    fn place_inside(&self, task: &TaskSnapshot) -> Value {
+        if self.graph.subgraph(&task.node).is_none() {
+            return Value::Nil;
+        }
+        let namespace = task_id::task_namespace(&self.key.namespace, &task.node, &task.id);
+        let configurable = value::map([
+            ("thread_id", Value::from(&*self.key.thread)),
+            ("checkpoint_ns", Value::from(namespace)),
+        ]);
+        value::map([("configurable", configurable)])
     }
 
     /// Queues something for its own mode and, wrapped, for the mode that shows everything.

@@ -55,8 +55,8 @@ impl TaskSnapshot {
         self.result.is_some()
     }
 
-    /// As the stream's checkpoints show it.
-    pub(crate) fn to_value(&self) -> Value {
+    /// As the stream's checkpoints show it. `inside` says where the graph inside its node is.
+    pub(crate) fn to_value(&self, inside: Value) -> Value {
         let interrupts = self.interrupts.iter().map(|(value, id)| {
             value::map([("value", value.clone()), ("id", Value::from(id.as_str()))])
         });
@@ -68,7 +68,7 @@ impl TaskSnapshot {
             entries.extend(result.map(|result| ("result", result)));
             entries.push(("interrupts", Value::Array(interrupts.collect())));
         }
-        entries.push(("state", Value::Nil));
+        entries.push(("state", inside));
         value::map(entries)
     }
 }
