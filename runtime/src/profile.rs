@@ -82,6 +82,7 @@ impl Profile {
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
                 found_writes: FoundWrites::StoredAgain,
+                barriers_at_pause: BarriersAtPause::RunAhead,
                 handled_failures: HandledFailures::RaisedAtEnd,
                 unasked_answers: UnaskedAnswers::Taken,
                 unknown_targets: UnknownTargets::Ignored,
@@ -97,6 +98,7 @@ impl Profile {
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
                 found_writes: FoundWrites::LeftAlone,
+                barriers_at_pause: BarriersAtPause::AsTheyWere,
                 handled_failures: HandledFailures::Settled,
                 unasked_answers: UnaskedAnswers::Refused,
                 unknown_targets: UnknownTargets::Refused,
@@ -118,6 +120,7 @@ pub struct Options {
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
     pub found_writes: FoundWrites,
+    pub barriers_at_pause: BarriersAtPause,
     pub handled_failures: HandledFailures,
     pub unasked_answers: UnaskedAnswers,
     pub unknown_targets: UnknownTargets,
@@ -213,6 +216,17 @@ pub enum FoundWrites {
     StoredAgain,
     /// They stay as they are.
     LeftAlone,
+}
+
+/// What a join's barrier holds in the checkpoint that a pause stores at exit durability, when a node
+/// of the join has finished beside the one that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarriersAtPause {
+    /// As LangGraph, which hands out its live set: the finished node counts already. When the pause
+    /// is answered the join is not noticed any more, and the node behind it never runs.
+    RunAhead,
+    /// What it held before the step, like every other channel.
+    AsTheyWere,
 }
 
 /// What happens to an answer that nobody asked for: no interrupt waits, or none with that id.

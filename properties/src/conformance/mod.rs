@@ -147,7 +147,12 @@ struct Excuse {
 fn excuse(case: &Case, prepared: &Prepared, rows: &Rows) -> Option<Excuse> {
     let at = |reason, paths| Some(Excuse { reason, paths });
     let is_empty = |operation: &Operation| match operation {
-        Operation::Command(run) => run.update.is_none() && run.goto.is_none(),
+        Operation::Command(run) | Operation::Resume(run) => {
+            let says_nothing = run.update.is_none() && run.goto.is_none();
+            says_nothing
+                && run.by_index.is_none()
+                && run.value.as_ref().is_none_or(serde_json::Value::is_null)
+        }
         _ => false,
     };
     if let Some(place) = prepared.operations.iter().position(is_empty) {

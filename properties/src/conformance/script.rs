@@ -9,7 +9,9 @@ use durasim_runtime::checkpoint::saver::ListFilter;
 use durasim_runtime::graph::{Command, Resume};
 use durasim_runtime::pregel::{Input, RunConfig, RunError, StateUpdate};
 use durasim_runtime::value::from_json;
-use durasim_runtime::{CancelStyle, CompiledGraph, Doors, Durability, Options, Saver, Update};
+use durasim_runtime::{
+    CancelStyle, CompiledGraph, Doors, Durability, Options, START, Saver, Update,
+};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use serde_json::{Map, Value as Json};
@@ -135,6 +137,7 @@ impl Script {
                 let values = update.values.as_ref().map(update_of);
                 let as_node = update.as_node.as_deref().map(|node| match node {
                     "INPUT" => reserved::INPUT.to_owned(),
+                    START => reserved::START.to_owned(),
                     node => node.to_owned(),
                 });
                 let step = StateUpdate { values, as_node };

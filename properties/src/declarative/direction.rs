@@ -1,5 +1,7 @@
 //! Where a command goes.
 
+use durasim_runtime::START;
+use durasim_runtime::checkpoint::reserved;
 use durasim_runtime::graph::{Goto, Send};
 use durasim_runtime::value::from_json;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,7 @@ impl Direction {
 
     pub fn goto(&self) -> Goto {
         match self {
+            Direction::Node(node) if node == START => Goto::from(reserved::START),
             Direction::Node(node) => Goto::from(node.as_str()),
             Direction::Send { node, arg } => Goto::Send(Send::new(node, from_json(arg.clone()))),
         }

@@ -89,6 +89,10 @@ pub enum ChannelSpec {
 }
 
 impl ChannelSpec {
+    pub(crate) fn is_barrier(&self) -> bool {
+        matches!(self, ChannelSpec::Barrier(_) | ChannelSpec::BarrierAfterFinish(_))
+    }
+
     /// The channel as a checkpoint stored it, or fresh. Of a delta channel, a checkpoint seldom holds
     /// the value; see [`crate::checkpoint::saver::Saver::get_delta_channel_history`].
     pub fn open(&self, stored: Option<Shared>) -> Box<dyn Channel> {

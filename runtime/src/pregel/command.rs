@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::checkpoint::codec::{CodecError, pack, read_send, send_value, unpack};
-use crate::graph::{Command, Goto, Resume, Send, Update};
+use crate::checkpoint::reserved;
+use crate::graph::{Command, END, Goto, Resume, Send, Update};
 use crate::value::{self, Value};
 
 /// The extension type by which a Python object with named arguments is stored.
@@ -20,6 +21,7 @@ pub(crate) fn command_value(command: &Command) -> Result<Value, CodecError> {
     let update = update.map(|(key, value)| (key.to_string(), (**value).clone()));
     let update: Vec<(String, Value)> = update.collect();
     let directions = command.goto.iter().map(|to| match to {
+        Goto::Node(node) if &**node == END => Ok(Value::from(reserved::END)),
         Goto::Node(node) => Ok(Value::from(&**node)),
         Goto::Send(send) => send_value(&send.node, (*send.argument).clone()),
     });
@@ -71,6 +73,7 @@ pub(crate) fn read_command(value: &Value) -> Option<Command> {
 
 fn direction(value: &Value) -> Option<Goto> {
     match value {
+        Value::String(node) if node.as_str() == Some(reserved::END) => Some(Goto::from(END)),
         Value::String(node) => Some(Goto::Node(node.as_str()?.into())),
         packet => {
             let (node, argument) = read_send(packet)?;

@@ -103,7 +103,7 @@ impl RunCore {
                 std::future::pending::<()>().await;
             }
             let end = core.run_task(&task).await;
-            if core.outlet.wants(StreamMode::Custom) {
+            if core.outlet.wants(StreamMode::Custom) && !task.is_hidden() {
                 // What others emit at the same moment is shown first, as in LangGraph, where the end
                 // of a task takes more turns of its loop than an emission.
                 one_turn().await;

@@ -11,9 +11,10 @@ use futures::channel::{mpsc, oneshot};
 
 use super::commit::TaskEnd;
 use super::core::{RunCore, RunState};
+use crate::channels::ChannelSpec;
 use crate::checkpoint::PendingWrite;
 use crate::doors::{Doors, What};
-use crate::profile::{CancelStyle, Durability, ExitDuties, FoundWrites, Orphans};
+use crate::profile::{BarriersAtPause, CancelStyle, Durability, ExitDuties, FoundWrites, Orphans};
 use crate::value::Shared;
 
 /// Finishes dropped runs. Ends when the last graph that uses it is gone.
@@ -49,6 +50,30 @@ impl RunCore {
     /// writes, then the cancelling of nodes that still run. Does nothing the second time.
     pub fn begin_exit(self: &Arc<Self>) {
         self.leave(true);
+    }
+
+    /// As [`RunCore::begin_exit`], of a run that pauses and is not inside another one.
+    pub fn begin_pause(self: &Arc<Self>) {
+        if self.config.durability == Durability::Exit
+            && self.graph.options.barriers_at_pause == BarriersAtPause::RunAhead
+        {
+            self.run_barriers_ahead(&mut self.state.lock().unwrap());
+        }
+        self.leave(true);
+    }
+
+    /// Lets the finished tasks of the step that is not made pass into the barriers.
+    fn run_barriers_ahead(&self, state: &mut RunState) {
+        let RunState { tasks, channels, pending, .. } = state;
+        if pending.is_empty() {
+            return;
+        }
+        for (name, value) in tasks.values().flat_map(|task| &task.writes) {
+            if self.graph.channels.get(name).is_some_and(ChannelSpec::is_barrier) {
+                // A name that the barrier does not wait for fails the step, when it is made.
+                let _ = channels[name].update(std::slice::from_ref(value));
+            }
+        }
     }
 
     /// As [`RunCore::begin_exit`]. At exit durability a run inside another one that has finished

@@ -256,7 +256,15 @@ impl RunCore {
         let mut writes = Vec::with_capacity(goto.len());
         for to in goto {
             let node = match &to {
-                Goto::Node(node) if &**node == END => continue,
+                Goto::Node(node) if &**node == END => {
+                    // A node that goes to the end goes nowhere; a caller who does leaves a row, as
+                    // in LangGraph, for a channel that there is not.
+                    if !trigger.is_nil() {
+                        let nowhere = branch_channel(reserved::END);
+                        writes.push((nowhere.into(), trigger.clone()));
+                    }
+                    continue;
+                }
                 Goto::Node(node) => node,
                 Goto::Send(send) => &send.node,
             };

@@ -82,6 +82,7 @@ impl RunCore {
         state: &mut RunState,
         input: Input,
     ) -> Result<(), RunError> {
+        let input = without_null_answer(input);
         let goes_on = self.goes_on(state, &input);
         if !goes_on || matches!(&input, Input::Command(_)) {
             self.graph.check_input(&input).map_err(RunError::BadInput)?;
@@ -322,6 +323,16 @@ impl RunCore {
             is_over: false,
         }
     }
+}
+
+/// Null is no answer, unless it is given by interrupt id: LangGraph cannot tell it from none.
+fn without_null_answer(mut input: Input) -> Input {
+    if let Input::Command(command) = &mut input
+        && command.resume == Some(Resume::Value(Value::Nil))
+    {
+        command.resume = None;
+    }
+    input
 }
 
 /// Ids of the interrupts that no answer was given to.

@@ -74,7 +74,12 @@ impl RunCore {
     /// From a started run to its end. Exit duties are done before the last chunks leave.
     pub async fn drive(self: &Arc<Self>) -> Result<(), RunError> {
         let result = self.steps().await;
-        self.begin_exit();
+        match &result {
+            Ok(End::Paused) | Err(RunError::Node { error: NodeError::Interrupted(_), .. }) => {
+                self.begin_pause();
+            }
+            _ => self.begin_exit(),
+        }
         let settled = self.settle().await;
         let outcome = match result {
             Ok(end) => Ok(end),

@@ -286,7 +286,10 @@ pub(super) fn result_of<'w>(
 ) -> Value {
     let mut keys: IndexMap<&Arc<str>, Vec<Value>> = IndexMap::new();
     for (key, value) in writes.filter(|(key, _)| graph.is_state_key(key)) {
-        keys.entry(key).or_default().push((**value).clone());
+        let values = keys.entry(key).or_default();
+        // As LangGraph shows them, null before another write is no write.
+        values.retain(|before| !before.is_nil());
+        values.push((**value).clone());
     }
     value::map(keys.into_iter().map(|(key, mut values)| {
         let value = match values.len() {

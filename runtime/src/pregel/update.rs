@@ -102,7 +102,10 @@ impl CompiledGraph {
             return match as_node.as_deref() {
                 Some(END) => editor.clear().await,
                 Some(COPY) => editor.copy(values.is_some()).await,
-                _ => editor.input(values.unwrap_or_default()).await,
+                _ => match values {
+                    Some(values) => editor.input(values).await,
+                    None => Err(bad("as __input__, it needs values; they may be empty")),
+                },
             };
         }
         editor.write(updates).await
