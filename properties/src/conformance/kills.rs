@@ -10,6 +10,7 @@
 //! * The final values are some that a run without a kill stores on its way, from before the
 //!   operation that was cut off or from after it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -55,7 +56,7 @@ pub fn check_kills(
             break;
         };
         kills.points += 1;
-        if !reachable.contains_key(&cut.operation) {
+        if let Entry::Vacant(place) = reachable.entry(cut.operation) {
             let mut values = BTreeSet::new();
             for whole in [cut.operation, cut.operation + 1] {
                 let from = cut.operation;
@@ -63,7 +64,7 @@ pub fn check_kills(
                 let play = move |plan: Plan, world| plan.whole(world, whole, from, thread);
                 values.extend(in_world(seed, plan.clone(), play)?);
             }
-            reachable.insert(cut.operation, values);
+            place.insert(values);
         }
         let problems = cut.judge(&reachable[&cut.operation]);
         kills.violations.extend(problems.map(|problem| format!("after write {point}: {problem}")));
