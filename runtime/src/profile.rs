@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::saver::LateWrites;
+
 /// When checkpoints are written (LangGraph's `durability`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -71,6 +73,14 @@ impl Profile {
         }
     }
 
+    /// For the saver of its graphs.
+    pub fn late_writes(self) -> LateWrites {
+        match self {
+            Profile::Faithful => LateWrites::Land,
+            Profile::Safe => LateWrites::Refused,
+        }
+    }
+
     pub fn options(self) -> Options {
         match self {
             Profile::Faithful => Options {
@@ -79,6 +89,8 @@ impl Profile {
                 awaited_put: AwaitedPut::Cancelled,
                 write_order: WriteOrder::Unordered,
                 write_turns: WriteTurns::Shared,
+                id_order: IdOrder::ByClock,
+                forks: Forks::Made,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
                 found_writes: FoundWrites::StoredAgain,
@@ -95,6 +107,8 @@ impl Profile {
                 awaited_put: AwaitedPut::Finished,
                 write_order: WriteOrder::WritesFirst,
                 write_turns: WriteTurns::Free,
+                id_order: IdOrder::AboveHead,
+                forks: Forks::Made,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
                 found_writes: FoundWrites::LeftAlone,
@@ -117,6 +131,8 @@ pub struct Options {
     pub awaited_put: AwaitedPut,
     pub write_order: WriteOrder,
     pub write_turns: WriteTurns,
+    pub id_order: IdOrder,
+    pub forks: Forks,
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
     pub found_writes: FoundWrites,
@@ -175,6 +191,35 @@ pub enum WriteTurns {
     Shared,
     /// No: only nodes count.
     Free,
+}
+
+/// Where a checkpoint's id comes from. LangGraph takes the greatest id of a thread as its head
+/// (langgraph#7179).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdOrder {
+    /// As LangGraph: from the process's clock. When the clock steps back, or another worker's is
+    /// behind, a checkpoint sorts before its parent, and the next run goes on from the older one.
+    ByClock,
+    /// Greater than the thread's head when the run loaded it, too. A run or an update that starts
+    /// from an older checkpoint reads the head as well.
+    AboveHead,
+}
+
+/// What becomes of a checkpoint whose parent is not the head any more, as another run on the thread
+/// has gone on from there (langgraph#8796).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forks {
+    /// As LangGraph: it is stored. The thread forks, and nobody is told; the branch with the smaller
+    /// ids is not seen any more.
+    Made,
+    /// It is refused, and the run ends with [`SaverError::NotHead`]: what its nodes have done is
+    /// done, and stays with their pending writes. A run or an update that was told to start from an
+    /// older checkpoint makes its one fork; it should go with [`IdOrder::AboveHead`], or the checkpoint
+    /// after the fork may be refused. No default, as a lock on the thread is the better cure: it
+    /// refuses before anything is done.
+    ///
+    /// [`SaverError::NotHead`]: crate::checkpoint::saver::SaverError::NotHead
+    Refused,
 }
 
 /// What happens to keys of an input or update that no channel declares.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use durasim_models::leaky_log::TICK;
 use durasim_models::{EffectLog, LeakyLog};
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::sqlite::SqliteSaver;
+use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
 use durasim_runtime::http::{self, HandlerConfig, HandlerShape};
 use durasim_runtime::{CompiledGraph, Saver};
 use durasim_sim::{Process, World};
@@ -143,10 +143,15 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
     let tick = leaky.as_ref().map(|_| TICK);
     let doors = doors(&process, holds, tick);
     let mut memory = None;
+    let late_writes = scenario.profile.late_writes();
     let inner: Arc<dyn Saver> = match scenario.store {
-        Store::Sqlite => SqliteSaver::open(DATABASE, &doors).await.expect("the database opens"),
+        Store::Sqlite => {
+            let options = SqliteOptions { late_writes, ..SqliteOptions::default() };
+            let opening = SqliteSaver::open_with(DATABASE, &doors, options);
+            opening.await.expect("the database opens")
+        }
         Store::Memory => {
-            let saver = MemorySaver::new(&doors);
+            let saver = MemorySaver::with(&doors, late_writes);
             memory = Some(saver.clone());
             Arc::new(saver)
         }
