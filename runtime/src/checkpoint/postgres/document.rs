@@ -51,6 +51,9 @@ pub(super) fn write(
                 if let Value::Ext(DELTA_SNAPSHOT, _) = &**value {
                     inline.push((channel, Inline::Word("true")));
                 }
+                if !checkpoint.channel_versions.contains_key(channel) {
+                    return Err(unstorable("it has a value and no version".to_owned()));
+                }
                 let Some(version) = new_versions.get(channel) else { continue };
                 let (type_name, bytes) =
                     encode(value).map_err(|error| unstorable(error.to_string()))?;

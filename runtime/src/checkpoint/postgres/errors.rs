@@ -90,6 +90,10 @@ pub(super) fn explained(error: &Error) -> String {
             "the user needs SELECT, INSERT, UPDATE and DELETE on the checkpoint tables, and CREATE on \
              the schema for setting them up"
         }
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE | SqlState::UNTRANSLATABLE_CHARACTER => {
+            "Postgres keeps no U+0000 in names of threads, namespaces, tasks and channels, nor inside \
+             a list or an object of the metadata"
+        }
         SqlState::UNDEFINED_TABLE => {
             "the tables are missing; they were dropped, or search_path is another one now"
         }

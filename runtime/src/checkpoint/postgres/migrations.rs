@@ -3,7 +3,7 @@
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use super::connection::{Store, query};
 use super::errors::Failure;
@@ -138,16 +138,20 @@ async fn is_half_built(client: &Client, index: &&'static str) -> Result<bool, Fa
 }
 
 /// The lock that migrators hold, on a connection of its own, for as long as its transaction is open.
-/// It is not the session's, which behind a pooler would be anybody's. The transaction has done with
-/// its only statement and so sees nothing, which is why building an index does not wait for it.
+/// It is not the session's, which behind a pooler would be anybody's. The transaction must not keep
+/// a moment that it sees, or building an index would wait for it; so its statements are simple ones,
+/// of which nothing is left when they are answered.
 async fn try_lock(migrator: &Client) -> Result<bool, Failure> {
-    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; \
-                 SET LOCAL idle_in_transaction_session_timeout = 0";
-    migrator.batch_execute(begin).await?;
     let key = lock::key("migration", "");
-    let rows =
-        query(migrator, "SELECT pg_try_advisory_xact_lock($1)", &[(&key, Type::INT8)]).await?;
-    let is_ours = rows.first().is_some_and(|row| row.get(0));
+    let begin = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 0; \
+         SELECT pg_try_advisory_xact_lock({key})"
+    );
+    let answers = migrator.simple_query(&begin).await?;
+    let is_ours = answers.iter().any(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some("t"),
+        _ => false,
+    });
     if !is_ours {
         migrator.batch_execute("ROLLBACK").await?;
     }

@@ -10,6 +10,7 @@ mod put;
 mod rows;
 mod statements;
 mod target;
+mod threads;
 mod wire;
 
 use std::future::ready;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use super::codec::encode_metadata;
 use super::memory::{parent_id, point};
 use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
-use super::{CheckpointTuple, ThreadKey};
+use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
 use put::{CheckpointRows, WriteRows};
@@ -137,16 +138,49 @@ impl Saver for PostgresSaver {
         self.prune(&[thread.into()], Keep::Nothing)
     }
 
-    fn copy_thread(&self, _from: &str, _to: &str) -> SaverResult<()> {
-        todo!()
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        let (from, to): (Arc<str>, Arc<str>) = (from.into(), to.into());
+        let point = point(Operation::SaverWrite, &to, "");
+        // The second time, the first would be in its way.
+        self.store.call(point, Again::No, (from, to), |(from, to), client| {
+            Box::pin(threads::copy(client, from, to))
+        })
     }
 
-    fn prune(&self, names: &[Arc<str>], _keep: Keep) -> SaverResult<()> {
-        let Some(_first) = names.first() else { return Box::pin(ready(Ok(()))) };
-        todo!()
+    fn prune(&self, names: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        let Some(first) = names.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        let names = names.to_vec();
+        match keep {
+            Keep::Latest => self.store.call(point, Again::Yes, names, |names, client| {
+                Box::pin(async move {
+                    for name in names {
+                        threads::prune(client, name).await?;
+                    }
+                    Ok(())
+                })
+            }),
+            Keep::Nothing => {
+                let remembers = self.store.options.late_writes == LateWrites::Refused;
+                let clock = remembers.then(|| self.store.doors.clock.clone());
+                self.store.call(point, Again::Yes, (names, clock), |(names, clock), client| {
+                    Box::pin(async move {
+                        for name in names {
+                            let moment = clock.as_ref().map(|clock| id::last_of(clock.now()));
+                            threads::delete(client, name, moment.as_deref()).await?;
+                        }
+                        Ok(())
+                    })
+                })
+            }
+        }
     }
 
-    fn delete_for_runs(&self, _runs: &[Arc<str>]) -> SaverResult<()> {
-        todo!()
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        let Some(first) = runs.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        self.store.call(point, Again::Yes, runs.to_vec(), |runs, client| {
+            Box::pin(threads::delete_runs(client, runs))
+        })
     }
 }

@@ -190,3 +190,110 @@ pub(super) const ADD_WRITES_CLAIMED: &str = writes_claimed!("NOTHING");
 pub(super) const REPLACE_WRITES_CLAIMED: &str = writes_claimed!(
     "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
 );
+
+/// Everything of a thread. All parts of a statement see the same moment.
+macro_rules! delete_thread {
+    ($more:literal) => {
+        concat!(
+            "WITH ",
+            $more,
+            "values_gone AS (DELETE FROM checkpoint_blobs WHERE thread_id = $1),
+writes_gone AS (DELETE FROM checkpoint_writes WHERE thread_id = $1)
+DELETE FROM checkpoints WHERE thread_id = $1"
+        )
+    };
+}
+
+/// Thread.
+pub(super) const DELETE: &str = delete_thread!("");
+
+/// Besides, it is remembered when. Thread, and an id of this moment; what goes may be newer than that.
+pub(super) const DELETE_AND_REMEMBER: &str = delete_thread!(
+    "remembered AS (
+    INSERT INTO durasim_deletions (thread_id, checkpoint_id)
+    SELECT $1, greatest(
+        $2,
+        (SELECT max(c.checkpoint_id) FROM checkpoints c WHERE c.thread_id = $1),
+        (SELECT max(w.checkpoint_id) FROM checkpoint_writes w WHERE w.thread_id = $1)
+    )
+    ON CONFLICT (thread_id) DO UPDATE
+    SET checkpoint_id = greatest(durasim_deletions.checkpoint_id, EXCLUDED.checkpoint_id)
+),
+"
+);
+
+/// Thread, and the one that it is copied to. Answers whether that one is there already.
+pub(super) const COPY: &str = "
+WITH occupied AS (
+    SELECT EXISTS (SELECT 1 FROM checkpoints WHERE thread_id = $2)
+        OR EXISTS (SELECT 1 FROM checkpoint_writes WHERE thread_id = $2) AS yes
+),
+checkpoints_copied AS (
+    INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type,
+        checkpoint, metadata)
+    SELECT $2, c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id, c.type, c.checkpoint,
+        c.metadata
+    FROM occupied CROSS JOIN checkpoints c WHERE NOT occupied.yes AND c.thread_id = $1
+),
+values_copied AS (
+    INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+    SELECT $2, b.checkpoint_ns, b.channel, b.version, b.type, b.blob
+    FROM occupied CROSS JOIN checkpoint_blobs b WHERE NOT occupied.yes AND b.thread_id = $1
+    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING
+),
+writes_copied AS (
+    INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx,
+        channel, type, blob)
+    SELECT $2, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.task_path, w.idx, w.channel, w.type,
+        w.blob
+    FROM occupied CROSS JOIN checkpoint_writes w WHERE NOT occupied.yes AND w.thread_id = $1
+)
+SELECT yes FROM occupied";
+
+/// The newest checkpoint of each namespace: namespace, id, parent, checkpoint, metadata. Thread.
+pub(super) const HEADS: &str = "
+SELECT c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint, c.metadata
+FROM (
+    SELECT checkpoint_ns, max(checkpoint_id) AS id FROM checkpoints WHERE thread_id = $1
+    GROUP BY checkpoint_ns
+) head
+INNER JOIN checkpoints c ON c.thread_id = $1 AND c.checkpoint_ns = head.checkpoint_ns
+    AND c.checkpoint_id = head.id";
+
+/// A checkpoint without what stands beside it: parent, checkpoint. Thread, namespace, id.
+pub(super) const ANCESTOR: &str = "
+SELECT parent_checkpoint_id, checkpoint FROM checkpoints
+WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3";
+
+/// What is older than a checkpoint and not needed. Writes may stand beside a checkpoint that is yet
+/// to come. Thread, namespace, the checkpoint, ids that are needed.
+pub(super) const PRUNE: &str = "
+WITH writes_gone AS (
+    DELETE FROM checkpoint_writes
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id < $3 AND checkpoint_id <> ALL ($4)
+)
+DELETE FROM checkpoints
+WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id < $3 AND checkpoint_id <> ALL ($4)";
+
+/// Values that no checkpoint of a thread holds any more. Thread.
+pub(super) const SWEEP: &str = "
+DELETE FROM checkpoint_blobs b
+WHERE b.thread_id = $1 AND NOT EXISTS (
+    SELECT 1 FROM checkpoints c
+    WHERE c.thread_id = b.thread_id AND c.checkpoint_ns = b.checkpoint_ns
+        AND c.checkpoint -> 'channel_versions' ->> b.channel = b.version
+)";
+
+/// The checkpoints that runs made, and what stands beside them; answers their threads. Runs.
+pub(super) const DELETE_RUNS: &str = "
+WITH gone AS (
+    DELETE FROM checkpoints WHERE metadata ->> 'run_id' = ANY ($1)
+        AND jsonb_typeof(metadata -> 'run_id') = 'string'
+    RETURNING thread_id, checkpoint_ns, checkpoint_id
+),
+writes_gone AS (
+    DELETE FROM checkpoint_writes w USING gone
+    WHERE w.thread_id = gone.thread_id AND w.checkpoint_ns = gone.checkpoint_ns
+        AND w.checkpoint_id = gone.checkpoint_id
+)
+SELECT DISTINCT thread_id FROM gone";
