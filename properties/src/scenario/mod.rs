@@ -86,6 +86,8 @@ pub enum Store {
     /// A file on the simulated disk.
     #[default]
     Sqlite,
+    /// A database server on a host of its own.
+    Postgres,
 }
 
 impl Store {
@@ -93,6 +95,7 @@ impl Store {
         match self {
             Store::Memory => "memory",
             Store::Sqlite => "sqlite",
+            Store::Postgres => "postgres",
         }
     }
 }

@@ -171,6 +171,9 @@ pub enum Source {
     },
     JsonKeys(Expr),
     Series(Expr, Expr),
+    /// `pg_index`: the indexes, under their names. None is ever invalid here, as they are built at
+    /// once.
+    Indexes,
     /// A function that gives one row.
     Call(Function, Vec<Expr>),
 }
@@ -284,7 +287,7 @@ impl Select {
             let conditions = from.left.iter().flatten().chain(&from.filter).chain(probe);
             conditions.for_each(|expr| see(expr, 1));
             match &from.source {
-                Source::Table(_) | Source::With(_) => {}
+                Source::Table(_) | Source::With(_) | Source::Indexes => {}
                 Source::Query(query) => {
                     query.expressions(&mut |expr, depth| see(expr, depth + 1));
                 }

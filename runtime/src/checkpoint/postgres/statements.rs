@@ -94,7 +94,7 @@ macro_rules! insert_checkpoint {
 /// A checkpoint and the values that are new with it, which claims nothing. Thread, namespace, id,
 /// parent, checkpoint, metadata; channels, versions, types, bytes.
 pub(super) const PUT: &str =
-    concat!("WITH blobs AS (\n    ", insert_blobs!(""), "\n)\n", insert_checkpoint!(""));
+    concat!("WITH blobs AS (\n    ", insert_blobs!(""), "\n)\n", insert_checkpoint!(" WHERE true"));
 
 /// As [`PUT`], if the claim holds. Answers one row: the thread's deletion, its head, and whether it
 /// was stored.

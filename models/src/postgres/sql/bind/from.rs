@@ -131,6 +131,13 @@ impl Binder<'_> {
         if let Some((id, fields)) = with.map(|with| (with.id, with.fields.clone())) {
             return self.item(Source::With(id), name, fields, alias);
         }
+        if name == "pg_index" {
+            let field = |name: &str, ty| Field { name: name.to_owned(), ty, origin: (0, 0) };
+            let fields = [("indexrelid", Type::TEXT), ("indrelid", Type::TEXT)];
+            let mut fields: Vec<Field> = fields.map(|(name, ty)| field(name, ty)).to_vec();
+            fields.push(field("indisvalid", Type::BOOL));
+            return self.item(Source::Indexes, name, fields, alias);
+        }
         let table = self.table(name, mode)?;
         self.item(Source::Table(table.oid), name, fields_of(table), alias)
     }
