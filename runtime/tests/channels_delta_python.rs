@@ -14,12 +14,10 @@ use durasim_runtime::checkpoint::codec::{
     decode, decode_checkpoint, decode_metadata, read_delta_snapshot, read_interrupt,
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{ListFilter, Saver, SaverResult};
+use durasim_runtime::checkpoint::saver::{Keep, ListFilter, Put, PutWrites, Saver, SaverResult};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
 use durasim_runtime::checkpoint::version::version_number;
-use durasim_runtime::checkpoint::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey,
-};
+use durasim_runtime::checkpoint::{ChannelVersions, CheckpointTuple, Source, ThreadKey};
 use durasim_runtime::graph::Command;
 use durasim_runtime::pregel::{Input, RunConfig, StateUpdate};
 use durasim_runtime::value::{self, Shared, Value};
@@ -388,30 +386,28 @@ impl Saver for Plain {
         self.0.list(thread, namespace, filter)
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
-        self.0.put(key, parent, checkpoint, metadata, new_versions)
+    fn put(&self, put: Put) -> SaverResult<()> {
+        self.0.put(put)
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, Shared)>,
-    ) -> SaverResult<()> {
-        self.0.put_writes(key, checkpoint, task, task_path, writes)
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+        self.0.put_writes(put)
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         self.0.delete_thread(thread)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        self.0.copy_thread(from, to)
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        self.0.prune(threads, keep)
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        self.0.delete_for_runs(runs)
     }
 }
 
@@ -428,15 +424,14 @@ fn every_saver_finds_the_same_past() {
             let tuples = sqlite.list("t", None, ListFilter::default()).await.unwrap();
             for CheckpointTuple { checkpoint, metadata, parent, writes, .. } in tuples {
                 let id = checkpoint.id.clone();
-                let put =
-                    memory.put(&at, parent.as_deref(), checkpoint, metadata, Default::default());
+                let put = memory.put(Put::new(&at, parent.as_deref(), checkpoint, metadata));
                 put.await.unwrap();
                 let mut tasks: BTreeMap<Arc<str>, Vec<(Arc<str>, Shared)>> = BTreeMap::new();
                 for write in writes {
                     tasks.entry(write.task).or_default().push((write.channel, write.value));
                 }
                 for (task, writes) in tasks {
-                    memory.put_writes(&at, &id, &task, "", writes).await.unwrap();
+                    memory.put_writes(PutWrites::new(&at, &id, &task, "", writes)).await.unwrap();
                 }
             }
             let plain = Plain(sqlite.clone());

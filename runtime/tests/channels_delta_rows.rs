@@ -11,14 +11,14 @@ use checkpoint_support::{block_on, key};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer};
 use durasim_runtime::checkpoint::codec::read_delta_snapshot;
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{ListFilter, Saver, SaverError, SaverResult};
-use durasim_runtime::checkpoint::version::version_number;
-use durasim_runtime::checkpoint::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
+use durasim_runtime::checkpoint::saver::{
+    Keep, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
 };
+use durasim_runtime::checkpoint::version::version_number;
+use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
 use durasim_runtime::graph::Persistence;
 use durasim_runtime::pregel::{Input, RunConfig, RunError};
-use durasim_runtime::value::{self, Shared, Value};
+use durasim_runtime::value::{self, Value};
 use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeError, Profile, START, State, StateGraph, Update,
 };
@@ -73,18 +73,11 @@ impl Saver for Slow {
         self.inner.list(thread, namespace, filter)
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
+    fn put(&self, put: Put) -> SaverResult<()> {
         let nth = self.count(|calls| &mut calls.0);
         let landed = self.landed.clone();
-        let line = format!("put {}", metadata.step);
-        let put = self.inner.put(key, parent, checkpoint, metadata, new_versions);
+        let line = format!("put {}", put.metadata.step);
+        let put = self.inner.put(put);
         let fails = self.fails == Fails::Put(nth);
         Box::pin(async move {
             if fails {
@@ -96,19 +89,12 @@ impl Saver for Slow {
         })
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, Shared)>,
-    ) -> SaverResult<()> {
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let nth = self.count(|calls| &mut calls.1);
         let landed = self.landed.clone();
-        let names: Vec<&str> = writes.iter().map(|(name, _)| &**name).collect();
+        let names: Vec<&str> = put.writes.iter().map(|(name, _)| &**name).collect();
         let line = format!("rows {}", names.join(" "));
-        let put = self.inner.put_writes(key, checkpoint, task, task_path, writes);
+        let put = self.inner.put_writes(put);
         let fails = self.fails == Fails::Rows(nth);
         let pause = Duration::from_millis(if line.contains("log") { 3 } else { 30 });
         Box::pin(async move {
@@ -124,6 +110,18 @@ impl Saver for Slow {
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         self.inner.delete_thread(thread)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        self.inner.copy_thread(from, to)
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        self.inner.prune(threads, keep)
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        self.inner.delete_for_runs(runs)
     }
 }
 
@@ -224,13 +222,8 @@ fn a_snapshot_is_due_after_5000_steps() {
         );
         let mut metadata = head.metadata.clone();
         metadata.extra["counters_since_delta_snapshot"] = json!({ "log": [3, 4998] });
-        let put = saver.put(
-            &head.key,
-            head.parent.as_deref(),
-            head.checkpoint.clone(),
-            metadata,
-            Default::default(),
-        );
+        let put = Put::new(&head.key, head.parent.as_deref(), head.checkpoint.clone(), metadata);
+        let put = saver.put(put);
         put.await.unwrap();
         run(&graph, Durability::Sync).await.unwrap();
 
@@ -275,7 +268,7 @@ fn damage_is_an_error_that_says_where() {
         run(&graph, Durability::Sync).await.unwrap();
         let CheckpointTuple { key, mut checkpoint, metadata, parent, .. } = head(&*saver).await;
         checkpoint.channel_values["log"] = Arc::new(Value::Ext(7, vec![0xc1]));
-        let put = saver.put(&key, parent.as_deref(), checkpoint, metadata, Default::default());
+        let put = saver.put(Put::new(&key, parent.as_deref(), checkpoint, metadata));
         put.await.unwrap();
         let error = graph.get_state("t", None).await.unwrap_err().to_string();
         assert!(error.contains("delta channel \"log\""), "{error}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use checkpoint_support::{TestFile, block_on, key, short, vectors};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::id::uuid6_bytes;
-use durasim_runtime::checkpoint::saver::{ListFilter, Saver};
+use durasim_runtime::checkpoint::saver::{ListFilter, Put, Saver};
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::checkpoint::version::version_number;
 use durasim_runtime::checkpoint::{CheckpointTuple, Source, codec, task_id};
@@ -204,8 +204,7 @@ fn adds_to_what_python_wrote() {
         let mut next = tuple.checkpoint.clone();
         next.id = "1f1ec26b-ffff-6000-8003-000000000000".into();
         let parent = tuple.checkpoint.id.clone();
-        let put =
-            saver.put(&tuple.key, Some(&parent), next.clone(), tuple.metadata, Default::default());
+        let put = saver.put(Put::new(&tuple.key, Some(&parent), next.clone(), tuple.metadata));
         put.await.unwrap();
         let read = latest(&*saver, "failed").await;
         assert_eq!((read.checkpoint, read.parent), (next, Some(parent)));

@@ -10,7 +10,7 @@ use checkpoint_support::{
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::reserved::{ERROR, INTERRUPT, NULL_TASK, RESUME, SCHEDULED};
-use durasim_runtime::checkpoint::saver::{ListFilter, Saver};
+use durasim_runtime::checkpoint::saver::{ListFilter, Put, PutWrites, Saver};
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::checkpoint::{CheckpointTuple, Source};
 use durasim_runtime::doors::Operation;
@@ -37,17 +37,19 @@ fn both<F: Future<Output = ()>>(test: &str, check: impl Fn(Arc<dyn Saver>, Kind)
 
 async fn put(saver: &dyn Saver, thread: &str, namespace: &str, n: u32) {
     let (checkpoint, parent) = (checkpoint(n), n.checked_sub(1).map(id));
-    let versions = checkpoint.channel_versions.clone();
     let mut metadata = metadata(Source::Loop, n.into());
     metadata.extra.insert("request".to_owned(), format!("r{}", n % 2).into());
     let key = key(thread, namespace);
-    saver.put(&key, parent.as_deref(), checkpoint, metadata, versions).await.expect("a put");
+    saver.put(Put::new(&key, parent.as_deref(), checkpoint, metadata)).await.expect("a put");
 }
 
 async fn write(saver: &dyn Saver, n: u32, task: &str, path: &str, writes: &[(&str, &str)]) {
     let write = |&(channel, value): &(&str, &str)| (channel.into(), shared(value));
     let writes: Vec<(Arc<str>, Shared)> = writes.iter().map(write).collect();
-    saver.put_writes(&key("t", ""), &id(n), task, path, writes).await.expect("writes");
+    saver
+        .put_writes(PutWrites::new(&key("t", ""), &id(n), task, path, writes))
+        .await
+        .expect("writes");
 }
 
 async fn get(saver: &dyn Saver, n: u32) -> CheckpointTuple {
@@ -112,10 +114,7 @@ fn a_second_put_of_an_id_replaces_it_and_keeps_its_writes() {
         let mut again = checkpoint(1);
         again.channel_values.insert("steps".into(), shared("other"));
         let metadata = metadata(Source::Fork, 8);
-        saver
-            .put(&key("t", ""), Some(""), again.clone(), metadata, Default::default())
-            .await
-            .unwrap();
+        saver.put(Put::new(&key("t", ""), Some(""), again.clone(), metadata)).await.unwrap();
         let tuple = get(&*saver, 1).await;
         assert_eq!(tuple.checkpoint, again);
         assert_eq!((tuple.metadata.source, tuple.metadata.step), (Source::Fork, 8));
@@ -228,7 +227,7 @@ fn every_kind_of_value_survives_as_a_write() {
             "nul \0".into(),
         ];
         let all = values.iter().map(|v| ("x".into(), shared(v.clone()))).collect();
-        saver.put_writes(&key("t", ""), &id(0), "a", "", all).await.unwrap();
+        saver.put_writes(PutWrites::new(&key("t", ""), &id(0), "a", "", all)).await.unwrap();
         let tuple = get(&*saver, 0).await;
         let found: Vec<_> = tuple.writes.iter().map(|write| (*write.value).clone()).collect();
         assert_eq!(found, values);
@@ -315,7 +314,13 @@ fn names_are_arbitrary_text() {
         for (n, name) in (0..).zip(names) {
             put(&*saver, name, name, n).await;
             saver
-                .put_writes(&key(name, name), &id(n), name, name, vec![(name.into(), shared(name))])
+                .put_writes(PutWrites::new(
+                    &key(name, name),
+                    &id(n),
+                    name,
+                    name,
+                    vec![(name.into(), shared(name))],
+                ))
                 .await
                 .unwrap();
         }
@@ -333,7 +338,7 @@ fn metadata_strings_lose_nul() {
     both("nul", |saver, _| async move {
         let mut metadata = metadata(Source::Input, -1);
         metadata.extra.insert("request".to_owned(), "a\0b".into());
-        let put = saver.put(&key("t", ""), None, checkpoint(0), metadata, Default::default());
+        let put = saver.put(Put::new(&key("t", ""), None, checkpoint(0), metadata));
         put.await.unwrap();
         assert_eq!(get(&*saver, 0).await.metadata.extra["request"], "ab");
     });
@@ -369,13 +374,8 @@ fn every_call_passes_the_gate() {
 #[test]
 fn a_future_does_nothing_until_it_is_polled() {
     both("lazy", |saver, _| async move {
-        let put = saver.put(
-            &key("t", ""),
-            None,
-            checkpoint(0),
-            metadata(Source::Input, -1),
-            Default::default(),
-        );
+        let metadata = metadata(Source::Input, -1);
+        let put = saver.put(Put::new(&key("t", ""), None, checkpoint(0), metadata));
         drop(put);
         drop(saver.delete_thread("t"));
         assert_eq!(saver.get_tuple(&key("t", ""), None).await.unwrap(), None);

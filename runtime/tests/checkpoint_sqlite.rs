@@ -14,7 +14,7 @@ use checkpoint_support::{
 };
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::Source;
-use durasim_runtime::checkpoint::saver::{ListFilter, Saver, SaverError};
+use durasim_runtime::checkpoint::saver::{ListFilter, Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
 
 async fn open(file: &TestFile) -> Arc<SqliteSaver> {
@@ -23,12 +23,15 @@ async fn open(file: &TestFile) -> Arc<SqliteSaver> {
 
 async fn put(saver: &SqliteSaver, thread: &str, n: u32) -> Result<(), SaverError> {
     let metadata = metadata(Source::Loop, n.into());
-    saver.put(&key(thread, ""), None, checkpoint(n), metadata, Default::default()).await
+    saver.put(Put::new(&key(thread, ""), None, checkpoint(n), metadata)).await
 }
 
 async fn write(saver: &SqliteSaver, thread: &str, n: u32, task: &str) {
     let writes = vec![("x".into(), shared(1)), ("y".into(), shared(2))];
-    saver.put_writes(&key(thread, ""), &id(n), task, "", writes).await.expect("writes");
+    saver
+        .put_writes(PutWrites::new(&key(thread, ""), &id(n), task, "", writes))
+        .await
+        .expect("writes");
 }
 
 async fn count(saver: &SqliteSaver, thread: &str) -> usize {
@@ -218,9 +221,8 @@ fn a_dropped_put_goes_on_to_its_end() {
     held.take()();
     let Poll::Ready(Ok(saver)) = poll(&mut opening) else { panic!("the saver is open") };
 
-    let version = Default::default;
-    let mut first =
-        saver.put(&key("t", ""), None, checkpoint(0), metadata(Source::Input, -1), version());
+    let metadata = metadata(Source::Input, -1);
+    let mut first = saver.put(Put::new(&key("t", ""), None, checkpoint(0), metadata));
     assert!(poll(&mut first).is_pending());
     assert_eq!(log.inside(), 1);
     drop(first);
@@ -362,7 +364,10 @@ fn a_value_that_cannot_be_stored_leaves_nothing() {
         let saver = open(&file).await;
         let deep = (0..300).fold(1.into(), |v, _| durasim_runtime::value::Value::Array(vec![v]));
         let writes = vec![("x".into(), shared(1)), ("notes".into(), shared(deep))];
-        let error = saver.put_writes(&key("t", ""), &id(0), "a", "", writes).await.unwrap_err();
+        let error = saver
+            .put_writes(PutWrites::new(&key("t", ""), &id(0), "a", "", writes))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("\"notes\""), "{error}");
         put(&saver, "t", 0).await.unwrap();
         let tuple = saver.get_tuple(&key("t", ""), None).await.unwrap().unwrap();

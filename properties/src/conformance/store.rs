@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
-use durasim_runtime::checkpoint::sqlite::SqliteSaver;
-use durasim_runtime::checkpoint::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey, reserved,
+use durasim_runtime::checkpoint::saver::{
+    Keep, ListFilter, Put, PutWrites, SaverError, SaverResult,
 };
+use durasim_runtime::checkpoint::sqlite::SqliteSaver;
+use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey, reserved};
 use durasim_runtime::doors::Clock;
-use durasim_runtime::{Doors, Saver, Value};
+use durasim_runtime::{Doors, Saver};
 use futures::future::BoxFuture;
 
 use super::freeze::Freeze;
@@ -189,34 +189,30 @@ impl Saver for WatchedSaver {
         self.read(self.inner.list(thread, namespace, filter))
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
-        let put = self.inner.put(key, parent, checkpoint, metadata, new_versions);
-        self.write(self.put_delay, None, put)
+    fn put(&self, put: Put) -> SaverResult<()> {
+        self.write(self.put_delay, None, self.inner.put(put))
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, Arc<Value>)>,
-    ) -> SaverResult<()> {
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         // Rows of signals only do not finish a task.
         let is_signal = |(channel, _): &(Arc<str>, _)| reserved::fixed_index(channel).is_some();
-        let finished = (!writes.iter().all(is_signal)).then(|| task.to_owned());
-        let put = self.inner.put_writes(key, checkpoint, task, task_path, writes);
-        self.write(Duration::ZERO, finished, put)
+        let finished = (!put.writes.iter().all(is_signal)).then(|| put.task.to_string());
+        self.write(Duration::ZERO, finished, self.inner.put_writes(put))
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         self.write(Duration::ZERO, None, self.inner.delete_thread(thread))
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        self.write(Duration::ZERO, None, self.inner.copy_thread(from, to))
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        self.write(Duration::ZERO, None, self.inner.prune(threads, keep))
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        self.write(Duration::ZERO, None, self.inner.delete_for_runs(runs))
     }
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use durasim_runtime::Saver;
-use durasim_runtime::checkpoint::saver::{ListFilter, SaverError, SaverResult};
-use durasim_runtime::checkpoint::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey,
+use durasim_runtime::checkpoint::saver::{
+    Keep, ListFilter, Put, PutWrites, SaverError, SaverResult,
 };
+use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
 use durasim_sim::{Process, World};
 
 use super::run::Sabotage;
@@ -94,42 +94,24 @@ impl Saver for FaultySaver {
         self.inner.list(thread, namespace, filter)
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
-        let (inner, faults, key) = (self.inner.clone(), self.faults.clone(), key.clone());
+    fn put(&self, put: Put) -> SaverResult<()> {
+        let (inner, faults) = (self.inner.clone(), self.faults.clone());
         let process = self.process.clone();
-        let parent = parent.map(str::to_owned);
         Box::pin(async move {
             let nth = count(&faults.puts);
-            faults.delay("put", &key.thread, faults.put_ms).await;
+            faults.delay("put", &put.key.thread, faults.put_ms).await;
             if faults.failing_puts.contains(&nth) {
                 return Err(injected());
             }
-            let nth_of_loop = match metadata.source.name() {
+            let nth_of_loop = match put.metadata.source.name() {
                 "loop" => count(&faults.loop_puts),
                 _ => 0,
             };
             if faults.sabotage == (Sabotage::DropLoopPut { nth: nth_of_loop }) {
                 return Ok(());
             }
-            // Made before the put, which takes the checkpoint with it.
-            let twin =
-                (faults.sabotage == (Sabotage::RepeatLoopPut { nth: nth_of_loop })).then(|| {
-                    let id = twin_id(&checkpoint.id);
-                    let twin = Checkpoint { id, ..checkpoint.clone() };
-                    (twin, metadata.clone(), new_versions.clone())
-                });
-            let put = |checkpoint, metadata, versions| {
-                inner.put(&key, parent.as_deref(), checkpoint, metadata, versions)
-            };
             if faults.sabotage == Sabotage::AcknowledgeEarly {
-                let late = put(checkpoint, metadata, new_versions);
+                let late = inner.put(put);
                 let world = faults.world.clone();
                 // A task of the server: a kill takes it.
                 drop(process.spawn("late put", async move {
@@ -141,40 +123,50 @@ impl Saver for FaultySaver {
             if faults.sabotage == (Sabotage::SwallowLoopPut { nth: nth_of_loop }) {
                 std::future::pending::<()>().await;
             }
-            put(checkpoint, metadata, new_versions).await?;
-            if let Some((twin, metadata, versions)) = twin {
-                put(twin, metadata, versions).await?;
+            // Made before the put, which takes the checkpoint with it.
+            let twin =
+                (faults.sabotage == (Sabotage::RepeatLoopPut { nth: nth_of_loop })).then(|| {
+                    let mut twin = put.clone();
+                    twin.checkpoint.id = twin_id(&twin.checkpoint.id);
+                    twin
+                });
+            inner.put(put).await?;
+            if let Some(twin) = twin {
+                inner.put(twin).await?;
             }
             Ok(())
         })
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, durasim_runtime::value::Shared)>,
-    ) -> SaverResult<()> {
-        let (inner, faults, key) = (self.inner.clone(), self.faults.clone(), key.clone());
-        let [checkpoint, task, path] = [checkpoint, task, task_path].map(str::to_owned);
+    fn put_writes(&self, mut put: PutWrites) -> SaverResult<()> {
+        let (inner, faults) = (self.inner.clone(), self.faults.clone());
         Box::pin(async move {
             let nth = count(&faults.put_writes);
-            faults.delay("put_writes", &key.thread, faults.put_writes_ms).await;
+            faults.delay("put_writes", &put.key.thread, faults.put_writes_ms).await;
             if faults.failing_writes.contains(&nth) {
                 return Err(injected());
             }
-            let task = match faults.sabotage == (Sabotage::MisfileWrites { nth }) {
-                true => format!("{:08x}{}", nth, &task[8..]),
-                false => task,
-            };
-            inner.put_writes(&key, &checkpoint, &task, &path, writes).await
+            if faults.sabotage == (Sabotage::MisfileWrites { nth }) {
+                put.task = format!("{:08x}{}", nth, &put.task[8..]).into();
+            }
+            inner.put_writes(put).await
         })
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         self.inner.delete_thread(thread)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        self.inner.copy_thread(from, to)
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        self.inner.prune(threads, keep)
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        self.inner.delete_for_runs(runs)
     }
 }
 

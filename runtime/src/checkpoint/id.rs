@@ -42,10 +42,39 @@ impl IdMint {
         let mut node = [0; 8];
         self.entropy.fill("checkpoint.id", &mut node[2..]);
         let clock_seq = step as u64 & CLOCK_SEQ_BITS;
-        let high = (timestamp >> 12) << 16 | 0x6000 | timestamp & 0x0fff;
-        let low = 0b10 << 62 | clock_seq << 48 | u64::from_be_bytes(node);
-        dashed(u128::from(high) << 64 | u128::from(low)).into()
+        text(timestamp, 0b10 << 62 | clock_seq << 48 | u64::from_be_bytes(node))
     }
+
+    /// From now on ids are greater than this one, whatever the clock says. An id that is not a UUID
+    /// says nothing.
+    pub fn keep_above(&self, id: &str) {
+        if let Some(time) = time_of(id) {
+            self.last.fetch_max(time, Ordering::Relaxed);
+        }
+    }
+
+    /// This moment as an id: not greater than any id that is minted from now on.
+    pub fn moment(&self) -> Arc<str> {
+        let now = uuid_time(self.clock.now()).max(self.last.load(Ordering::Relaxed));
+        text(now & TIMESTAMP_BITS, 0)
+    }
+}
+
+/// A moment as a checkpoint id without step and chance, which are given.
+fn text(timestamp: u64, low: u64) -> Arc<str> {
+    let high = (timestamp >> 12) << 16 | 0x6000 | timestamp & 0x0fff;
+    dashed(u128::from(high) << 64 | u128::from(low)).into()
+}
+
+/// The last id that could be minted at this moment: those of later moments are greater.
+pub fn last_of(now: SystemTime) -> Arc<str> {
+    text(uuid_time(now) & TIMESTAMP_BITS, 0b10 << 62 | u64::MAX >> 2)
+}
+
+/// The moment in an id, in 100 ns intervals since the UUID epoch.
+fn time_of(id: &str) -> Option<u64> {
+    let high = u64::from_be_bytes(uuid6_bytes(id)?[..8].try_into().ok()?);
+    Some(high >> 16 << 12 | high & 0x0fff)
 }
 
 /// 100 ns intervals since the UUID epoch. A clock before 1970 still gives rising values.

@@ -1,18 +1,21 @@
 //! Checkpoints in memory. They die with their process.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 
 use super::codec::without_nul;
 use super::history::{DeltaHistories, Walk};
-use super::saver::{ListFilter, Saver, SaverError, SaverResult};
-use super::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, PendingWrite, ThreadKey, reserved,
+use super::late;
+use super::prune::InPart;
+use super::saver::{
+    Claim, Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
 };
-use crate::doors::{Doors, Gate, Operation, Point};
+use super::{Checkpoint, CheckpointTuple, Metadata, PendingWrite, ThreadKey, reserved};
+use crate::doors::{Clock, Doors, Gate, Operation, Point};
 use crate::value::Shared;
 
 /// Keeps checkpoints as they are, values shared with the run that wrote them.
@@ -23,12 +26,19 @@ use crate::value::Shared;
 #[derive(Clone)]
 pub struct MemorySaver {
     gate: Gate,
-    threads: Arc<Mutex<Threads>>,
+    clock: Arc<dyn Clock>,
+    late_writes: LateWrites,
+    store: Arc<Mutex<Store>>,
 }
 
-type Threads = BTreeMap<Arc<str>, Thread>;
-
 #[derive(Default)]
+struct Store {
+    threads: BTreeMap<Arc<str>, Thread>,
+    /// What is remembered of threads that were deleted.
+    deletions: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+#[derive(Default, Clone)]
 struct Thread {
     /// By namespace, then id.
     checkpoints: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Kept>>,
@@ -36,6 +46,7 @@ struct Thread {
     writes: BTreeMap<(Arc<str>, Arc<str>), Rows>,
 }
 
+#[derive(Clone)]
 struct Kept {
     checkpoint: Checkpoint,
     metadata: Metadata,
@@ -45,6 +56,7 @@ struct Kept {
 /// Rows by task id and index.
 type Rows = BTreeMap<(Arc<str>, i64), Row>;
 
+#[derive(Clone)]
 struct Row {
     task_path: Arc<str>,
     channel: Arc<str>,
@@ -53,29 +65,74 @@ struct Row {
 
 impl MemorySaver {
     pub fn new(doors: &Doors) -> MemorySaver {
-        MemorySaver { gate: doors.gate.clone(), threads: Arc::default() }
+        MemorySaver::with(doors, LateWrites::default())
+    }
+
+    pub fn with(doors: &Doors, late_writes: LateWrites) -> MemorySaver {
+        let (gate, clock) = (doors.gate.clone(), doors.clock.clone());
+        MemorySaver { gate, clock, late_writes, store: Arc::default() }
     }
 
     /// Passes the gate, then does `work` on the store in one go.
     fn at_point<T: Send + 'static>(
         &self,
         point: Point,
-        work: impl FnOnce(&mut Threads) -> T + Send + 'static,
+        work: impl FnOnce(&mut Store) -> Result<T, SaverError> + Send + 'static,
     ) -> SaverResult<T> {
-        let MemorySaver { gate, threads } = self.clone();
+        let (gate, store) = (self.gate.clone(), self.store.clone());
         Box::pin(async move {
             let _pass = gate.pass(|| point).await;
-            Ok(work(&mut lock(&threads)))
+            // What is changed is checked before and does not fail, so that a panic elsewhere leaves
+            // nothing half done.
+            work(&mut store.lock().unwrap_or_else(PoisonError::into_inner))
         })
     }
 }
 
-/// Every change is a single insertion, so a panic elsewhere leaves nothing half done.
-fn lock(threads: &Mutex<Threads>) -> MutexGuard<'_, Threads> {
-    threads.lock().unwrap_or_else(PoisonError::into_inner)
+impl Store {
+    fn delete(&mut self, thread: &Arc<str>, late_writes: LateWrites, clock: &dyn Clock) {
+        let gone = self.threads.remove(thread);
+        if late_writes == LateWrites::Refused {
+            let newest = gone.as_ref().and_then(Thread::newest);
+            self.deletions.insert(thread.clone(), late::deletion(clock.now(), newest));
+        }
+    }
+
+    fn check(&self, thread: &str, claim: &Claim) -> Result<(), SaverError> {
+        late::check(thread, claim, self.deletions.get(thread).map(|id| &**id))
+    }
 }
 
 impl Thread {
+    /// The greatest id that anything hangs on.
+    fn newest(&self) -> Option<&str> {
+        let checkpoints = self.checkpoints.values().filter_map(|kept| kept.last_key_value());
+        let checkpoints = checkpoints.map(|(id, _)| &**id);
+        checkpoints.chain(self.writes.keys().map(|(_, id)| &**id)).max()
+    }
+
+    /// Of a namespace keeps only what its newest checkpoint cannot do without.
+    fn prune(&mut self, namespace: &Arc<str>) {
+        let Some(checkpoints) = self.checkpoints.get_mut(namespace) else { return };
+        let Some(newest) = checkpoints.last_key_value().map(|(id, _)| id.clone()) else { return };
+        let needed = needed(checkpoints);
+        checkpoints.retain(|id, _| needed.contains(id));
+        // Writes may stand beside a checkpoint that is yet to come.
+        self.writes.retain(|(of, id), _| of != namespace || *id > newest || needed.contains(id));
+    }
+
+    /// Removes the checkpoints of a namespace that `keeps` does not want, and what hangs on them.
+    fn retain(&mut self, namespace: &Arc<str>, keeps: impl Fn(&Arc<str>, &Kept) -> bool) {
+        let Some(checkpoints) = self.checkpoints.get_mut(namespace) else { return };
+        checkpoints.retain(|id, kept| {
+            let stays = keeps(id, kept);
+            if !stays {
+                self.writes.remove(&(namespace.clone(), id.clone()));
+            }
+            stays
+        });
+    }
+
     fn tuple(&self, thread: &Arc<str>, namespace: &Arc<str>, kept: &Kept) -> CheckpointTuple {
         CheckpointTuple {
             key: ThreadKey { thread: thread.clone(), namespace: namespace.clone() },
@@ -106,19 +163,41 @@ impl Thread {
     }
 }
 
+/// The newest checkpoint of a namespace and what it cannot do without.
+fn needed(checkpoints: &BTreeMap<Arc<str>, Kept>) -> BTreeSet<Arc<str>> {
+    let mut needed = BTreeSet::new();
+    let Some((id, newest)) = checkpoints.last_key_value() else { return needed };
+    let mut in_part = InPart::of(&newest.checkpoint, &newest.metadata);
+    needed.insert(id.clone());
+    let mut next = newest.parent.as_ref();
+    while let Some(id) = next.take_if(|_| !in_part.is_empty()) {
+        let Some(ancestor) = checkpoints.get(id) else { break };
+        // One that was seen before is its own ancestor.
+        if !needed.insert(id.clone()) {
+            break;
+        }
+        in_part.visit(&ancestor.checkpoint);
+        next = ancestor.parent.as_ref();
+    }
+    needed
+}
+
 impl Saver for MemorySaver {
     fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
         let key = key.clone();
         let id: Option<Arc<str>> = id.map(Arc::from);
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
-        self.at_point(point, move |threads| {
-            let thread = threads.get(&key.thread)?;
-            let checkpoints = thread.checkpoints.get(&key.namespace)?;
-            let kept = match id {
-                Some(id) => checkpoints.get(&id)?,
-                None => checkpoints.last_key_value()?.1,
+        self.at_point(point, move |store| {
+            let find = || {
+                let thread = store.threads.get(&key.thread)?;
+                let checkpoints = thread.checkpoints.get(&key.namespace)?;
+                let kept = match id {
+                    Some(id) => checkpoints.get(&id)?,
+                    None => checkpoints.last_key_value()?.1,
+                };
+                Some(thread.tuple(&key.thread, &key.namespace, kept))
             };
-            Some(thread.tuple(&key.thread, &key.namespace, kept))
+            Ok(find())
         })
     }
 
@@ -130,8 +209,8 @@ impl Saver for MemorySaver {
     ) -> SaverResult<Vec<CheckpointTuple>> {
         let name: Arc<str> = thread.into();
         let namespace: Option<Arc<str>> = namespace.map(Arc::from);
-        self.at_point(point(Operation::SaverRead, &name, ""), move |threads| {
-            let Some(thread) = threads.get(&name) else { return Vec::new() };
+        self.at_point(point(Operation::SaverRead, &name, ""), move |store| {
+            let Some(thread) = store.threads.get(&name) else { return Ok(Vec::new()) };
             let mut found: Vec<_> = thread
                 .checkpoints
                 .iter()
@@ -142,42 +221,38 @@ impl Saver for MemorySaver {
                 .collect();
             found.sort_by_key(|&(id, of, _)| (Reverse(id), of));
             found.truncate(filter.limit.unwrap_or(usize::MAX));
-            found.iter().map(|(_, of, kept)| thread.tuple(&name, of, kept)).collect()
+            Ok(found.iter().map(|(_, of, kept)| thread.tuple(&name, of, kept)).collect())
         })
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        _new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
-        let key = key.clone();
+    fn put(&self, put: Put) -> SaverResult<()> {
+        let Put { key, parent, checkpoint, metadata, claim, .. } = put;
         let metadata = without_nul(&metadata).into_owned();
         let id = checkpoint.id.clone();
         let kept = Kept { checkpoint, metadata, parent: parent_id(parent) };
-        self.at_point(point(Operation::SaverWrite, &key.thread, &id), move |threads| {
-            let thread = threads.entry(key.thread).or_default();
-            thread.checkpoints.entry(key.namespace).or_default().insert(id, kept);
+        self.at_point(point(Operation::SaverWrite, &key.thread, &id), move |store| {
+            store.check(&key.thread, &claim)?;
+            let thread = store.threads.entry(key.thread.clone()).or_default();
+            let checkpoints = thread.checkpoints.entry(key.namespace).or_default();
+            let head = checkpoints.last_key_value().map(|(id, _)| &**id);
+            late::check_head(
+                &key.thread,
+                &claim,
+                &kept.checkpoint.id,
+                kept.parent.as_deref(),
+                head,
+            )?;
+            checkpoints.insert(id, kept);
+            Ok(())
         })
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, Shared)>,
-    ) -> SaverResult<()> {
-        let key = key.clone();
-        let checkpoint: Arc<str> = checkpoint.into();
-        let (task, task_path): (Arc<str>, Arc<str>) = (task.into(), task_path.into());
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+        let PutWrites { key, checkpoint, task, task_path, writes, claim } = put;
         let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
-        self.at_point(point, move |threads| {
-            let thread = threads.entry(key.thread).or_default();
+        self.at_point(point, move |store| {
+            store.check(&key.thread, &claim)?;
+            let thread = store.threads.entry(key.thread).or_default();
             let rows = thread.writes.entry((key.namespace, checkpoint)).or_default();
             for (position, (channel, value)) in writes.into_iter().enumerate() {
                 let fixed = reserved::fixed_index(&channel);
@@ -186,6 +261,7 @@ impl Saver for MemorySaver {
                     rows.insert(at, Row { task_path: task_path.clone(), channel, value });
                 }
             }
+            Ok(())
         })
     }
 
@@ -198,10 +274,10 @@ impl Saver for MemorySaver {
         let (key, channels) = (key.clone(), channels.to_vec());
         let id: Option<Arc<str>> = id.map(Arc::from);
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
-        self.at_point(point, move |threads| {
+        self.at_point(point, move |store| {
             let mut walk = Walk::new(&channels);
-            let Some(thread) = threads.get(&key.thread) else { return walk.end() };
-            let Some(kept) = thread.checkpoints.get(&key.namespace) else { return walk.end() };
+            let Some(thread) = store.threads.get(&key.thread) else { return Ok(walk.end()) };
+            let Some(kept) = thread.checkpoints.get(&key.namespace) else { return Ok(walk.end()) };
             let target = match id {
                 Some(id) => kept.get(&id),
                 None => kept.last_key_value().map(|(_, kept)| kept),
@@ -213,14 +289,69 @@ impl Saver for MemorySaver {
                 walk.visit(&ancestor.checkpoint, writes.into_iter());
                 next = ancestor.parent.as_ref();
             }
-            walk.end()
+            Ok(walk.end())
         })
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         let thread: Arc<str> = thread.into();
-        self.at_point(point(Operation::SaverWrite, &thread, ""), move |threads| {
-            threads.remove(&thread);
+        let (late_writes, clock) = (self.late_writes, self.clock.clone());
+        self.at_point(point(Operation::SaverWrite, &thread, ""), move |store| {
+            store.delete(&thread, late_writes, &*clock);
+            Ok(())
+        })
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        let (from, to): (Arc<str>, Arc<str>) = (from.into(), to.into());
+        self.at_point(point(Operation::SaverWrite, &to, ""), move |store| {
+            if store.threads.contains_key(&to) {
+                return Err(SaverError::Occupied { thread: to.to_string() });
+            }
+            if let Some(copy) = store.threads.get(&from).cloned() {
+                store.threads.insert(to, copy);
+            }
+            Ok(())
+        })
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        let Some(first) = threads.first() else { return Box::pin(ready(Ok(()))) };
+        let (late_writes, clock) = (self.late_writes, self.clock.clone());
+        let point = point(Operation::SaverWrite, first, "");
+        let names = threads.to_vec();
+        self.at_point(point, move |store| {
+            for name in &names {
+                match (keep, store.threads.get_mut(name)) {
+                    (Keep::Nothing, _) => store.delete(name, late_writes, &*clock),
+                    (Keep::Latest, None) => {}
+                    (Keep::Latest, Some(thread)) => {
+                        let namespaces: Vec<_> = thread.checkpoints.keys().cloned().collect();
+                        namespaces.iter().for_each(|namespace| thread.prune(namespace));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        let Some(first) = runs.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        let runs = runs.to_vec();
+        self.at_point(point, move |store| {
+            let is_of_these = |kept: &Kept| {
+                let run = kept.metadata.extra.get("run_id").and_then(serde_json::Value::as_str);
+                run.is_some_and(|run| runs.iter().any(|of| **of == *run))
+            };
+            for thread in store.threads.values_mut() {
+                let namespaces: Vec<_> = thread.checkpoints.keys().cloned().collect();
+                for namespace in namespaces {
+                    thread.retain(&namespace, |_, kept| !is_of_these(kept));
+                }
+            }
+            store.threads.retain(|_, thread| thread.newest().is_some());
+            Ok(())
         })
     }
 }
@@ -232,6 +363,6 @@ pub(super) fn point(operation: Operation, thread: &Arc<str>, id: &str) -> Point 
 }
 
 /// A parent's id; LangGraph takes an empty one for none.
-pub(super) fn parent_id(parent: Option<&str>) -> Option<Arc<str>> {
-    parent.filter(|id| !id.is_empty()).map(Arc::from)
+pub(super) fn parent_id(parent: Option<Arc<str>>) -> Option<Arc<str>> {
+    parent.filter(|id| !id.is_empty())
 }

@@ -3,7 +3,9 @@
 pub mod codec;
 pub mod history;
 pub mod id;
+mod late;
 pub mod memory;
+pub(crate) mod prune;
 pub mod saver;
 pub mod sqlite;
 pub mod task_id;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use super::history::{self, DeltaHistories};
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
@@ -20,6 +21,20 @@ pub enum SaverError {
     /// The value cannot be stored.
     #[error("channel {channel:?} cannot be stored: {problem}")]
     Unstorable { channel: String, problem: String },
+    /// The writer's claim on the thread is older than the thread's deletion; nothing was stored.
+    #[error("thread {thread:?} was deleted while this run went on; nothing more of it is stored")]
+    Deleted { thread: String },
+    /// Somebody else has stored a newer checkpoint meanwhile; nothing was stored.
+    #[error(
+        "thread {thread:?}: checkpoint {} is no longer the head, {} is; another run went on from \
+         there, and this one's checkpoint was not stored",
+        parent.as_deref().unwrap_or("(none)"),
+        head.as_deref().unwrap_or("(none)")
+    )]
+    NotHead { thread: String, parent: Option<String>, head: Option<String> },
+    /// A thread cannot be copied over another one.
+    #[error("thread {thread:?} already has checkpoints; delete it first, or copy to a new name")]
+    Occupied { thread: String },
     /// The task that did the work was cancelled or its process is going down.
     #[error("the store's worker was cancelled; whether the write landed is unknown")]
     Cancelled,
@@ -51,6 +66,104 @@ impl ListFilter {
 
 pub type SaverResult<T> = BoxFuture<'static, Result<T, SaverError>>;
 
+/// A checkpoint on its way into a store.
+#[derive(Debug, Clone)]
+pub struct Put {
+    pub key: ThreadKey,
+    /// The checkpoint that this one follows; an empty id counts as none, as in LangGraph.
+    pub parent: Option<Arc<str>>,
+    pub checkpoint: Checkpoint,
+    pub metadata: Metadata,
+    /// The channels whose version moved since the previous put of this run: a store that keeps
+    /// values by version need not store the others again.
+    pub new_versions: ChannelVersions,
+    pub claim: Claim,
+}
+
+impl Put {
+    /// Every channel counts as new, and nothing is claimed.
+    pub fn new(
+        key: &ThreadKey,
+        parent: Option<&str>,
+        checkpoint: Checkpoint,
+        metadata: Metadata,
+    ) -> Put {
+        let new_versions = checkpoint.channel_versions.clone();
+        let (key, parent, claim) = (key.clone(), parent.map(Arc::from), Claim::default());
+        Put { key, parent, checkpoint, metadata, new_versions, claim }
+    }
+}
+
+/// What one task wrote, on its way into a store.
+#[derive(Debug, Clone)]
+pub struct PutWrites {
+    pub key: ThreadKey,
+    /// The checkpoint that the task started from. It may be stored later, or never.
+    pub checkpoint: Arc<str>,
+    pub task: Arc<str>,
+    /// Where the task stands in its step; the memory saver gives writes back in this order.
+    pub task_path: Arc<str>,
+    /// Channels and values. The index of a regular write is its position here.
+    pub writes: Vec<(Arc<str>, Shared)>,
+    pub claim: Claim,
+}
+
+impl PutWrites {
+    /// Nothing is claimed.
+    pub fn new(
+        key: &ThreadKey,
+        checkpoint: &str,
+        task: &str,
+        task_path: &str,
+        writes: Vec<(Arc<str>, Shared)>,
+    ) -> PutWrites {
+        PutWrites {
+            key: key.clone(),
+            checkpoint: checkpoint.into(),
+            task: task.into(),
+            task_path: task_path.into(),
+            writes,
+            claim: Claim::default(),
+        }
+    }
+}
+
+/// What must still be so when a write lands; a saver checks it in the transaction of the write.
+/// The default asks for nothing, as LangGraph does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// A checkpoint id minted when the writer looked at the thread, before it read anything. If the
+    /// thread was deleted after that, the write is refused ([`SaverError::Deleted`]), unless the
+    /// saver lets late writes land ([`LateWrites::Land`]).
+    pub since: Option<Arc<str>>,
+    /// Refuse a checkpoint whose parent is not the head of its thread and namespace
+    /// ([`SaverError::NotHead`]). Of two runs on one thread the second is then told, where its
+    /// checkpoint would have made a fork. Pending writes have no parent and are not refused.
+    pub parent_is_head: bool,
+}
+
+/// What becomes of a write that reaches a thread after the thread was deleted (langgraph#7206).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LateWrites {
+    /// As LangGraph: it lands, and brings a part of the thread back.
+    Land,
+    /// It is refused. The saver remembers the name of every deleted thread, and when it was
+    /// deleted: by its own clock, and never before the newest checkpoint that went. Deletions by
+    /// Python are not remembered.
+    #[default]
+    Refused,
+}
+
+/// What [`Saver::prune`] leaves of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Of each namespace the newest checkpoint with its pending writes, and those ancestors that its
+    /// delta channels are rebuilt from.
+    Latest,
+    Nothing,
+}
+
 /// Keeps checkpoints and pending writes. Cheap calls that return futures; a future does nothing
 /// until polled, and dropping it may or may not leave the write behind.
 pub trait Saver: Send + Sync {
@@ -66,28 +179,13 @@ pub trait Saver: Send + Sync {
         filter: ListFilter,
     ) -> SaverResult<Vec<CheckpointTuple>>;
 
-    /// Stores a checkpoint under its id, replacing one with the same id. `new_versions` holds the
-    /// channels whose version moved since the previous put of this run.
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        new_versions: ChannelVersions,
-    ) -> SaverResult<()>;
+    /// Stores a checkpoint under its id, replacing one with the same id.
+    fn put(&self, put: Put) -> SaverResult<()>;
 
     /// Stores a task's writes beside the checkpoint that the task started from. If every channel
     /// is special (see [`super::reserved::fixed_index`]) rows are replaced; otherwise rows that
-    /// exist are kept. The index of a regular write is its position in this call.
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, Shared)>,
-    ) -> SaverResult<()>;
+    /// exist are kept.
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()>;
 
     /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. An
     /// unknown checkpoint has no past.
@@ -107,4 +205,18 @@ pub trait Saver: Send + Sync {
 
     /// Removes everything of a thread, in all namespaces.
     fn delete_thread(&self, thread: &str) -> SaverResult<()>;
+
+    /// Copies everything of the thread `from`, in all namespaces and under the same ids, to the
+    /// thread `to`, of which nothing may be stored yet ([`SaverError::Occupied`]). A thread of which
+    /// nothing is stored gives nothing.
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()>;
+
+    /// Removes old checkpoints of these threads; one that is not stored is passed over.
+    /// [`Keep::Nothing`] is [`Saver::delete_thread`] for each.
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()>;
+
+    /// Removes every checkpoint, of whatever thread, whose metadata has one of these values as
+    /// `run_id`, and the pending writes beside it. Checkpoints that followed stay, with a parent that
+    /// is no longer there: delta channels whose past went with it come back incomplete.
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()>;
 }

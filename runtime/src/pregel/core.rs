@@ -16,6 +16,7 @@ use super::puts::Puts;
 use super::running::Running;
 use super::task::Task;
 use crate::channels::Progress;
+use crate::checkpoint::saver::Claim;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
@@ -33,6 +34,8 @@ pub(crate) struct RunCore {
     pub only_output: bool,
     /// That of the graph, or of the run around this one.
     pub saver: Option<Arc<dyn Saver>>,
+    /// What must still be so when something of this run is stored.
+    pub claim: Claim,
     /// What a run inside another one has from it.
     pub inside: Option<Inside>,
     pub family: Arc<Family>,
@@ -71,6 +74,8 @@ pub(crate) struct RunState {
     pub output: Option<Value>,
     /// Parent of the next put.
     pub head: Option<Arc<str>>,
+    /// The next put may follow an older checkpoint than the thread's head.
+    pub goes_back: bool,
     /// Channel versions at the previous put.
     pub stored_versions: ChannelVersions,
     pub puts: Puts,

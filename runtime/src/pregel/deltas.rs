@@ -12,14 +12,12 @@ use serde_json::{Map, Value as Json, json};
 
 use super::core::{RunCore, RunState};
 use crate::channels::{DeltaReducer, is_overwrite};
+use crate::checkpoint::prune::COUNTERS;
 use crate::checkpoint::saver::{Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, Metadata, PendingWrite, Source, codec};
 use crate::graph::GraphInner;
 use crate::profile::{DeltaRows, Durability};
 use crate::value::Shared;
-
-/// The metadata key of [`Counters`].
-const COUNTERS: &str = "counters_since_delta_snapshot";
 
 /// Values of delta channels, of those that a checkpoint holds and of those that it does not.
 pub(crate) type Rebuilt = BTreeMap<Arc<str>, Shared>;

@@ -91,6 +91,8 @@ impl RunCore {
             None => None,
             Some(saver) => load(&self.family, saver, &key, &mut inside).await?,
         };
+        let goes_back = self.family.replay.get().is_some();
+        graph.keep_ids_above(saver.as_ref(), saved.as_ref(), goes_back).await?;
         let rebuilt = rebuild(graph, saver.as_ref(), saved.as_ref()).await?;
         let outlet = Arc::new(self.outlet.inside(&key.namespace));
         let mut config = self.config.clone();
@@ -98,7 +100,8 @@ impl RunCore {
         config.interrupt_after = None;
         let keeps = graph.options.finished_siblings == FinishedSiblings::Kept;
         let is_replaying = !(keeps && inside.resuming == Some(true));
-        let state = RunCore::opened(graph, &config, saved, &rebuilt, is_replaying);
+        let mut state = RunCore::opened(graph, &config, saved, &rebuilt, is_replaying);
+        state.goes_back = goes_back;
         let core = Arc::new(RunCore {
             path: without_tasks(&key.namespace).into(),
             graph: graph.clone(),
@@ -106,6 +109,7 @@ impl RunCore {
             key,
             only_output: true,
             saver,
+            claim: self.claim.clone(),
             inside: Some(inside),
             family: self.family.clone(),
             labels: self.labels.clone(),

@@ -11,7 +11,7 @@ use super::deltas::{Counters, whole_value};
 use super::execute::one_turn;
 use super::task::Task;
 use crate::cache::CacheResult;
-use crate::checkpoint::saver::SaverError;
+use crate::checkpoint::saver::{Claim, Put, PutWrites, SaverError};
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, Source, version};
 use crate::doors::{RawHandle, What};
 use crate::profile::{AwaitedPut, DeltaRows, Durability, WriteOrder};
@@ -25,7 +25,7 @@ pub(crate) type Completion = Shared<BoxFuture<'static, Result<(), SaverError>>>;
 #[derive(Default)]
 pub(crate) struct Puts {
     /// Checkpoint puts, oldest first; each waits for the one before.
-    chain: VecDeque<Put>,
+    chain: VecDeque<UnderWay>,
     /// put_writes, in no order among each other.
     writes: Vec<Completion>,
     /// Those of them since the last put that have rows of delta channels. The next one waits for
@@ -39,7 +39,7 @@ pub(crate) struct Puts {
     failure: Option<SaverError>,
 }
 
-struct Put {
+struct UnderWay {
     checkpoint: Arc<str>,
     step: i64,
     done: Completion,
@@ -199,6 +199,7 @@ impl RunCore {
             WriteOrder::WritesFirst => state.puts.writes.clone(),
         };
         let (id, step, source) = (checkpoint.id.clone(), metadata.step, metadata.source.name());
+        let claim = self.next_claim(state);
         let core = self.clone();
         let turn = self.queue_to_write();
         let task = {
@@ -223,9 +224,9 @@ impl RunCore {
                 }
                 let _turn = turn.await;
                 core.observe(|| What::PutBegun { checkpoint: id.clone(), source, step });
-                let put =
-                    saver.put(&core.key, parent.as_deref(), checkpoint, metadata, new_versions);
-                let result = put.await;
+                let key = core.key.clone();
+                let put = Put { key, parent, checkpoint, metadata, new_versions, claim };
+                let result = saver.put(put).await;
                 core.observe(|| match &result {
                     Ok(()) => What::PutAcknowledged { checkpoint: id, source, step },
                     Err(error) => {
@@ -238,7 +239,31 @@ impl RunCore {
         let handle = self.doors().executor.spawn(&self.actor("put"), task);
         let aborter = handle.aborter();
         let done = handle.map(|end| end.unwrap_or(Err(SaverError::Cancelled))).boxed().shared();
-        state.puts.chain.push_back(Put { checkpoint: id, step, done, aborter });
+        state.puts.chain.push_back(UnderWay { checkpoint: id, step, done, aborter });
+    }
+
+    /// What must be so when the next put lands. After it the run is where it put itself.
+    pub(super) fn next_claim(&self, state: &mut RunState) -> Claim {
+        let goes_back = std::mem::take(&mut state.goes_back);
+        Claim { parent_is_head: self.claim.parent_is_head && !goes_back, ..self.claim.clone() }
+    }
+
+    /// A task's writes, to stand beside a checkpoint.
+    pub(super) fn rows(
+        &self,
+        checkpoint: &Arc<str>,
+        task: &Arc<str>,
+        path: &str,
+        writes: Vec<(Arc<str>, SharedValue)>,
+    ) -> PutWrites {
+        PutWrites {
+            key: self.key.clone(),
+            checkpoint: checkpoint.clone(),
+            task: task.clone(),
+            task_path: path.into(),
+            writes,
+            claim: self.claim.clone(),
+        }
     }
 
     /// Submits a task's writes. Nothing is stored at exit durability until the exit itself.
@@ -278,7 +303,7 @@ impl RunCore {
                 checkpoint: checkpoint.clone(),
                 task: task.clone(),
             });
-            let result = saver.put_writes(&core.key, &checkpoint, &task, &path, writes).await;
+            let result = saver.put_writes(core.rows(&checkpoint, &task, &path, writes)).await;
             core.observe(|| match &result {
                 Ok(()) => What::WritesAcknowledged { checkpoint, task },
                 Err(error) => {

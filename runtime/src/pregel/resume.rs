@@ -14,13 +14,13 @@ use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
 use super::run::Start;
 use super::turns::turns;
-use crate::checkpoint::saver::SaverError;
+use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
 };
 use crate::doors::What;
 use crate::graph::{Command, Destination, GraphInner, Resume};
-use crate::profile::UnaskedAnswers;
+use crate::profile::{Forks, IdOrder, UnaskedAnswers};
 use crate::stream::Outlet;
 use crate::value::Value;
 
@@ -30,6 +30,7 @@ impl RunCore {
         let Start { graph, config, labels, input, only_output } = start;
         let key = ThreadKey::root(config.thread.clone());
         let saver = graph.saver.clone();
+        let claim = graph.claim();
         let saved = match &saver {
             None => None,
             Some(saver) => saver.get_tuple(&key, config.checkpoint.as_deref()).await?,
@@ -44,6 +45,7 @@ impl RunCore {
         let is_replaying = config.checkpoint.is_some();
         let is_branched =
             is_replaying && is_branched(&graph, saver.as_ref(), saved.as_ref()).await?;
+        graph.keep_ids_above(saver.as_ref(), saved.as_ref(), is_replaying).await?;
         let mut state = RunCore::opened(&graph, &config, saved, &rebuilt, is_replaying);
         state.deltas.is_branched = is_branched;
         let state = Mutex::new(state);
@@ -57,6 +59,7 @@ impl RunCore {
             key,
             only_output,
             saver,
+            claim,
             inside,
             family,
             path,
@@ -306,6 +309,7 @@ impl RunCore {
             step,
             stop: step.saturating_add_unsigned(config.recursion_limit).saturating_add(1),
             head: loaded.clone(),
+            goes_back: is_replaying,
             loaded,
             before_head,
             resuming: None,
@@ -322,6 +326,37 @@ impl RunCore {
             is_leaving: false,
             is_over: false,
         }
+    }
+}
+
+impl GraphInner {
+    /// What a run or an update asks of the thread, from this moment on.
+    pub(super) fn claim(&self) -> Claim {
+        let since = match self.options.late_writes {
+            LateWrites::Land => None,
+            LateWrites::Refused => Some(self.mint.moment()),
+        };
+        Claim { since, parent_is_head: self.options.forks == Forks::Refused }
+    }
+
+    /// Under the option that says so: ids minted from now on are greater than that of the thread's
+    /// head, which is the loaded checkpoint unless the run goes back.
+    pub(super) async fn keep_ids_above(
+        &self,
+        saver: Option<&Arc<dyn Saver>>,
+        loaded: Option<&CheckpointTuple>,
+        goes_back: bool,
+    ) -> Result<(), SaverError> {
+        let (IdOrder::AboveHead, Some(saver), Some(loaded)) =
+            (self.options.id_order, saver, loaded)
+        else {
+            return Ok(());
+        };
+        self.mint.keep_above(&loaded.checkpoint.id);
+        if goes_back && let Some(head) = saver.get_tuple(&loaded.key, None).await? {
+            self.mint.keep_above(&head.checkpoint.id);
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use super::plan::plan;
 use super::task::Task;
 use super::{RunConfig, RunError};
 use crate::checkpoint::id::derived_id;
+use crate::checkpoint::saver::{Claim, Put};
 use crate::checkpoint::{CheckpointTuple, Metadata, Source, ThreadKey, reserved};
 use crate::doors::Labels;
 use crate::graph::{Command, CompiledGraph, END, Update};
@@ -77,6 +78,7 @@ impl CompiledGraph {
         mut updates: Vec<StateUpdate>,
     ) -> Result<Arc<str>, RunError> {
         let saver = self.inner.saver.clone().ok_or(RunError::NoSaver)?;
+        let claim = self.inner.claim();
         let key = ThreadKey::root(thread);
         let saved = saver.get_tuple(&key, at.as_deref()).await?;
         if let (None, Some(checkpoint)) = (&saved, &at) {
@@ -88,7 +90,9 @@ impl CompiledGraph {
         }
         let is_branched =
             at.is_some() && is_branched(&self.inner, Some(&saver), saved.as_ref()).await?;
-        let editor = Editor::open(self, thread, saved.clone(), is_branched).await?;
+        self.inner.keep_ids_above(Some(&saver), saved.as_ref(), at.is_some()).await?;
+        let editor = Editor::open(self, thread, claim, saved.clone(), is_branched).await?;
+        editor.core.state.lock().unwrap().goes_back = at.is_some();
         let is_special = |update: &StateUpdate| match update.as_node.as_deref() {
             Some(END) => update.values.is_none(),
             Some(reserved::INPUT | COPY) => true,
@@ -126,6 +130,7 @@ impl Editor {
     async fn open(
         graph: &CompiledGraph,
         thread: &str,
+        claim: Claim,
         saved: Option<CheckpointTuple>,
         is_branched: bool,
     ) -> Result<Editor, RunError> {
@@ -142,6 +147,7 @@ impl Editor {
             key: ThreadKey::root(thread),
             only_output: false,
             saver: graph.saver.clone(),
+            claim,
             inside: None,
             family: Arc::default(),
             path: Arc::default(),
@@ -185,10 +191,11 @@ impl Editor {
         self.apply(&mut self.core.state.lock().unwrap(), vec![from_input(&writes)])?;
         let step = if self.saved.is_some() { self.step() + 1 } else { -1 };
         let task = derived_id(&self.core.state.lock().unwrap().checkpoint.id, reserved::INPUT);
-        let (saver, key) = (self.core.saver.clone(), self.core.key.clone());
+        let (saver, mut put) = (self.core.saver.clone(), self.core.rows(&task, &task, "", writes));
         let made = self.put(Source::Input, step, step).await?;
         if let Some(saver) = saver {
-            saver.put_writes(&key, &made, &task, "", writes).await?;
+            put.checkpoint = made.clone();
+            saver.put_writes(put).await?;
         }
         Ok(made)
     }
@@ -248,7 +255,7 @@ impl Editor {
         if let (Some(saved), Some(saver)) = (&self.saved, &self.core.saver) {
             for (_, task, writes) in written.iter().filter(|(.., writes)| !writes.is_empty()) {
                 let at = &saved.checkpoint.id;
-                saver.put_writes(&self.core.key, at, task, "", writes.clone()).await?;
+                saver.put_writes(self.core.rows(at, task, "", writes.clone())).await?;
             }
         }
         let step = self.step() + 1;
@@ -369,7 +376,7 @@ impl Editor {
         reads_channels: bool,
     ) -> Result<Arc<str>, RunError> {
         let Editor { core, saved } = self;
-        let (checkpoint, parent, new_versions, extra) = {
+        let (checkpoint, parent, new_versions, extra, claim) = {
             let mut state = core.state.lock().unwrap();
             let before = std::mem::take(&mut state.stored_versions);
             state.step = id_step;
@@ -381,7 +388,8 @@ impl Editor {
             let new = checkpoint.channel_versions.iter();
             let new = new.filter(|(name, version)| Some(*version) > before.get(*name));
             let new = new.map(|(name, version)| (name.clone(), version.clone())).collect();
-            (checkpoint, state.head.clone(), new, std::mem::take(&mut state.metadata.extra))
+            let extra = std::mem::take(&mut state.metadata.extra);
+            (checkpoint, state.head.clone(), new, extra, core.next_claim(&mut state))
         };
         let metadata = Metadata {
             source,
@@ -391,7 +399,8 @@ impl Editor {
         };
         let id = checkpoint.id.clone();
         let saver = core.saver.as_ref().ok_or(RunError::NoSaver)?;
-        saver.put(&core.key, parent.as_deref(), checkpoint, metadata, new_versions).await?;
+        let key = core.key.clone();
+        saver.put(Put { key, parent, checkpoint, metadata, new_versions, claim }).await?;
         Ok(id)
     }
 }

@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use durasim_runtime::channels::Reducer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{ListFilter, Saver, SaverResult};
-use durasim_runtime::checkpoint::{
-    ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey, reserved,
-};
+use durasim_runtime::checkpoint::saver::{Keep, ListFilter, Put, PutWrites, Saver, SaverResult};
+use durasim_runtime::checkpoint::{CheckpointTuple, Metadata, ThreadKey, reserved};
 use durasim_runtime::graph::NodeOptions;
 use durasim_runtime::pregel::{Input, RunConfig, RunError};
-use durasim_runtime::value::{self, Shared};
+use durasim_runtime::value;
 use durasim_runtime::{
     CompiledGraph, Doors, NodeContext, NodeError, Options, Profile, State, StateGraph, StreamMode,
     Update,
@@ -94,18 +92,12 @@ impl Saver for Recorder {
         self.inner.list(thread, namespace, filter)
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
+    fn put(&self, put: Put) -> SaverResult<()> {
         let (log, delay) = (self.log.clone(), self.delay);
+        let Put { key, metadata, .. } = &put;
         let line =
             format!("put {}{} {}", names(&key.namespace), metadata.source.name(), metadata.step);
-        let put = self.inner.put(key, parent, checkpoint, metadata, new_versions);
+        let put = self.inner.put(put);
         Box::pin(async move {
             tokio::time::sleep(delay).await;
             put.await?;
@@ -114,22 +106,15 @@ impl Saver for Recorder {
         })
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        task_path: &str,
-        writes: Vec<(Arc<str>, Shared)>,
-    ) -> SaverResult<()> {
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let (log, delay) = (self.log.clone(), self.delay);
-        let rows = writes.iter().enumerate().map(|(place, (channel, value))| {
+        let rows = put.writes.iter().enumerate().map(|(place, (channel, value))| {
             let index = reserved::fixed_index(channel).unwrap_or(place as i64);
             format!("{index} {channel}={}", value::to_json(value))
         });
         let rows = rows.collect::<Vec<_>>().join(", ");
-        let line = format!("{}{task_path}: {rows}", names(&key.namespace));
-        let put = self.inner.put_writes(key, checkpoint, task, task_path, writes);
+        let line = format!("{}{}: {rows}", names(&put.key.namespace), put.task_path);
+        let put = self.inner.put_writes(put);
         Box::pin(async move {
             tokio::time::sleep(delay).await;
             put.await?;
@@ -140,6 +125,18 @@ impl Saver for Recorder {
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         self.inner.delete_thread(thread)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        self.inner.copy_thread(from, to)
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        self.inner.prune(threads, keep)
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        self.inner.delete_for_runs(runs)
     }
 }
 

@@ -7,8 +7,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Mutex;
 
-use super::{SqliteOptions, Synchronous, rows};
-use crate::checkpoint::saver::{SaverError, SaverResult};
+use super::{SqliteOptions, Synchronous, claims, rows};
+use crate::checkpoint::saver::{LateWrites, SaverError, SaverResult};
 use crate::doors::{Doors, Pass, Point};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -44,8 +44,9 @@ type Work<T> = dyn Fn(&mut Option<Connection>) -> Result<T, Failure> + Send + Sy
 #[derive(Clone)]
 pub(super) struct Store {
     path: Arc<str>,
-    doors: Doors,
+    pub(super) doors: Doors,
     busy_limit: Duration,
+    pub(super) late_writes: LateWrites,
     /// `None` before opening and after closing. A fair lock: callers get it in order.
     slot: Arc<Mutex<Option<Connection>>>,
 }
@@ -56,15 +57,17 @@ impl Store {
             path: path.into(),
             doors: doors.clone(),
             busy_limit: options.busy_limit,
+            late_writes: options.late_writes,
             slot: Arc::default(),
         }
     }
 
     pub(super) async fn open(&self, synchronous: Synchronous) -> Result<(), SaverError> {
         let (path, opener) = (self.path.clone(), self.doors.opener.clone());
+        let late_writes = self.late_writes;
         let work = move |slot: &mut Option<Connection>| {
             let connection = opener.open(&path)?;
-            prepare(&connection, synchronous)?;
+            prepare(&connection, synchronous, late_writes)?;
             *slot = Some(connection);
             Ok(())
         };
@@ -195,7 +198,11 @@ impl Drop for Transaction<'_> {
 }
 
 /// What a fresh connection needs before its first use.
-fn prepare(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+fn prepare(
+    connection: &Connection,
+    synchronous: Synchronous,
+    late_writes: LateWrites,
+) -> rusqlite::Result<()> {
     // rusqlite sets 5 seconds when it opens a connection.
     connection.busy_timeout(Duration::ZERO)?;
     // A cached statement keeps its plan. Otherwise it is prepared anew whenever a parameter is given
@@ -208,6 +215,10 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> rusqlite::Resul
         Synchronous::Full => "PRAGMA synchronous = FULL",
         Synchronous::Normal => "PRAGMA synchronous = NORMAL",
     })?;
-    // Both in one transaction: half the commits where they are made, and no lock where they are not.
-    connection.execute_batch(&format!("BEGIN; {} COMMIT", rows::TABLES))
+    // All in one transaction: one commit where they are made, and no lock where they are not.
+    let deletions = match late_writes {
+        LateWrites::Land => "",
+        LateWrites::Refused => claims::TABLE,
+    };
+    connection.execute_batch(&format!("BEGIN; {} {deletions} COMMIT", rows::TABLES))
 }

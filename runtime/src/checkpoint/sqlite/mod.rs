@@ -1,11 +1,13 @@
 //! Checkpoints in a SQLite file, in the very tables of langgraph-checkpoint-sqlite 3.1.0: Python
 //! LangGraph can continue a thread that was written here, and the reverse.
 
+mod claims;
 mod connection;
 mod history;
 mod rows;
+mod threads;
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +16,12 @@ use futures::future::BoxFuture;
 use super::codec::{encode, encode_checkpoint, encode_metadata};
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
-use super::saver::{ListFilter, Saver, SaverError, SaverResult};
-use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, ThreadKey, reserved};
+use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
+use super::{CheckpointTuple, ThreadKey, reserved};
 use crate::doors::{Doors, Operation};
 use crate::value::Shared;
 use connection::{Begin, Store, Transaction};
-use rows::WriteRow;
+use rows::{CheckpointRow, WriteRow};
 
 /// How hard a commit is pushed towards the disk (SQLite's `PRAGMA synchronous`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,11 +42,16 @@ pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// How long one call waits in all for other connections' locks before it fails.
     pub busy_limit: Duration,
+    pub late_writes: LateWrites,
 }
 
 impl Default for SqliteOptions {
     fn default() -> SqliteOptions {
-        SqliteOptions { synchronous: Synchronous::default(), busy_limit: Duration::from_secs(5) }
+        SqliteOptions {
+            synchronous: Synchronous::default(),
+            busy_limit: Duration::from_secs(5),
+            late_writes: LateWrites::default(),
+        }
     }
 }
 
@@ -117,48 +124,41 @@ impl Saver for SqliteSaver {
         })
     }
 
-    fn put(
-        &self,
-        key: &ThreadKey,
-        parent: Option<&str>,
-        checkpoint: Checkpoint,
-        metadata: Metadata,
-        _new_versions: ChannelVersions,
-    ) -> SaverResult<()> {
-        let key = key.clone();
-        let parent = parent_id(parent);
+    fn put(&self, put: Put) -> SaverResult<()> {
         let store = self.store.clone();
         Box::pin(async move {
+            let Put { key, parent, checkpoint, metadata, claim, .. } = put;
             let blob = encode_checkpoint(&checkpoint)?;
             let metadata = encode_metadata(&metadata);
-            let id = checkpoint.id;
+            let (id, parent) = (checkpoint.id, parent_id(parent));
             let point = point(Operation::SaverWrite, &key.thread, &id);
             // One statement is a transaction of its own.
+            let late_writes = store.late_writes;
             let put = store.call(point, move |connection| {
-                rows::put(connection, &key, &id, parent.as_deref(), &blob, &metadata)
+                let row = CheckpointRow {
+                    key: &key,
+                    id: &id,
+                    parent: parent.as_deref(),
+                    checkpoint: &blob,
+                    metadata: &metadata,
+                };
+                row.put(connection, &claim, late_writes)
             });
             put.await
         })
     }
 
-    fn put_writes(
-        &self,
-        key: &ThreadKey,
-        checkpoint: &str,
-        task: &str,
-        _task_path: &str,
-        writes: Vec<(Arc<str>, Shared)>,
-    ) -> SaverResult<()> {
-        let key = key.clone();
-        let checkpoint: Arc<str> = checkpoint.into();
-        let task: Arc<str> = task.into();
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let store = self.store.clone();
         Box::pin(async move {
+            let PutWrites { key, checkpoint, task, writes, claim, .. } = put;
             let replace = writes.iter().all(|(name, _)| reserved::fixed_index(name).is_some());
             let rows: Vec<WriteRow> =
                 writes.iter().enumerate().map(write_row).collect::<Result<_, _>>()?;
             let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
+            let late_writes = store.late_writes;
             let put = store.write(point, move |transaction| {
+                claims::check_deletion(transaction, &key.thread, &claim, late_writes)?;
                 rows::put_writes(transaction, &key, &checkpoint, &task, &rows, replace)
             });
             put.await
@@ -181,9 +181,38 @@ impl Saver for SqliteSaver {
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        let thread: Arc<str> = thread.into();
-        let point = point(Operation::SaverWrite, &thread, "");
-        self.store.write(point, move |transaction| rows::delete_thread(transaction, &thread))
+        self.prune(&[thread.into()], Keep::Nothing)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        let (from, to): (Arc<str>, Arc<str>) = (from.into(), to.into());
+        let point = point(Operation::SaverWrite, &to, "");
+        self.store.write(point, move |transaction| threads::copy(transaction, &from, &to))
+    }
+
+    fn prune(&self, names: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        let Some(first) = names.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        let names = names.to_vec();
+        let (clock, late_writes) = (self.store.doors.clock.clone(), self.store.late_writes);
+        self.store.write(point, move |transaction| {
+            names.iter().try_for_each(|name| match keep {
+                Keep::Latest => threads::prune(transaction, name),
+                Keep::Nothing => {
+                    if late_writes == LateWrites::Refused {
+                        claims::remember_deletion(transaction, name, clock.now())?;
+                    }
+                    threads::delete(transaction, name)
+                }
+            })
+        })
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        let Some(first) = runs.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        let runs = runs.to_vec();
+        self.store.write(point, move |transaction| threads::delete_runs(transaction, &runs))
     }
 }
 

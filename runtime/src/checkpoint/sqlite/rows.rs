@@ -6,9 +6,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Row, Statement, ToSql, params};
 
 use super::connection::Failure;
-use super::parent_id;
+use super::{claims, parent_id};
 use crate::checkpoint::codec::{CodecError, decode, decode_checkpoint, decode_metadata};
-use crate::checkpoint::saver::{ListFilter, SaverError};
+use crate::checkpoint::saver::{Claim, LateWrites, ListFilter, SaverError};
 use crate::checkpoint::{Checkpoint, CheckpointTuple, Metadata, PendingWrite, ThreadKey};
 
 pub(super) const TABLES: &str = "
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS writes (
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
 );";
 
-const COLUMNS: &str = "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata \
+pub(super) const COLUMNS: &str = "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata \
      FROM checkpoints WHERE thread_id = ?";
 
 /// The checkpoint with this id, or the one with the greatest: text order is time order.
@@ -101,7 +101,7 @@ pub(super) fn list(
 }
 
 /// The names in a row of `checkpoints`; the rest of it is decoded where it is.
-struct Found {
+pub(super) struct Found {
     namespace: Arc<str>,
     id: Arc<str>,
     parent: Option<Arc<str>>,
@@ -109,8 +109,17 @@ struct Found {
 
 impl Found {
     fn read(row: &Row<'_>) -> Result<Found, Failure> {
-        let parent: Option<String> = row.get(2)?;
-        Ok(Found { namespace: row.get(0)?, id: row.get(1)?, parent: parent_id(parent.as_deref()) })
+        let parent: Option<Arc<str>> = row.get(2)?;
+        Ok(Found { namespace: row.get(0)?, id: row.get(1)?, parent: parent_id(parent) })
+    }
+
+    /// Whole, without its writes.
+    pub(super) fn read_checkpoint(
+        row: &Row<'_>,
+        thread: &str,
+    ) -> Result<(Checkpoint, Metadata, Option<Arc<str>>), Failure> {
+        let found = Found::read(row)?;
+        Ok((found.checkpoint(row, thread)?, found.metadata(row, thread)?, found.parent))
     }
 
     fn corrupt(&self, thread: &str, part: impl Into<String>, problem: impl ToString) -> Failure {
@@ -205,20 +214,43 @@ pub(super) fn type_name<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, 
     row.get_ref_unwrap(column).as_str().map_err(|_| unknown(""))
 }
 
-pub(super) fn put(
-    connection: &Connection,
-    key: &ThreadKey,
-    id: &str,
-    parent: Option<&str>,
-    checkpoint: &[u8],
-    metadata: &[u8],
-) -> Result<(), Failure> {
-    let mut insert = connection.prepare_cached(
-        "INSERT OR REPLACE INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, \
-         parent_checkpoint_id, type, checkpoint, metadata) VALUES (?, ?, ?, ?, 'msgpack', ?, ?)",
-    )?;
-    insert.execute(params![key.thread, key.namespace, id, parent, checkpoint, metadata])?;
-    Ok(())
+/// One row of `checkpoints`, ready to be stored.
+pub(super) struct CheckpointRow<'a> {
+    pub(super) key: &'a ThreadKey,
+    pub(super) id: &'a str,
+    pub(super) parent: Option<&'a str>,
+    pub(super) checkpoint: &'a [u8],
+    pub(super) metadata: &'a [u8],
+}
+
+impl CheckpointRow<'_> {
+    /// Stores the row if the claim holds, in one statement.
+    pub(super) fn put(
+        &self,
+        connection: &Connection,
+        claim: &Claim,
+        late_writes: LateWrites,
+    ) -> Result<(), Failure> {
+        let CheckpointRow { key, id, parent, checkpoint, metadata } = self;
+        let mut insert = connection.prepare_cached(&claims::put(claim, late_writes))?;
+        let (thread, namespace) = (&key.thread, &key.namespace);
+        loop {
+            let stored = insert.execute(params![
+                thread,
+                namespace,
+                id,
+                parent,
+                checkpoint,
+                metadata,
+                claim.since
+            ])?;
+            if stored == 1 {
+                return Ok(());
+            }
+            claims::check(connection, self, claim, late_writes)?;
+            // What was in the way is gone meanwhile.
+        }
+    }
 }
 
 /// One row of `writes`, ready to be stored.
@@ -247,14 +279,6 @@ pub(super) fn put_writes(
         insert.execute(params![
             thread, namespace, checkpoint, task, index, channel, type_name, bytes
         ])?;
-    }
-    Ok(())
-}
-
-pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Failure> {
-    for table in ["checkpoints", "writes"] {
-        let delete = format!("DELETE FROM {table} WHERE thread_id = ?");
-        connection.prepare_cached(&delete)?.execute([thread])?;
     }
     Ok(())
 }

@@ -1,0 +1,31 @@
+//! Which ancestors a thread cannot do without when only its newest checkpoint is kept.
+
+use std::collections::BTreeSet;
+
+use super::{Checkpoint, Metadata};
+
+/// Key in a checkpoint's metadata under which LangGraph 1.2.9 keeps, for each delta channel, how much
+/// was written to it since its last snapshot. Missing where a graph has no delta channels.
+pub(crate) const COUNTERS: &str = "counters_since_delta_snapshot";
+
+/// The delta channels of a checkpoint that are rebuilt from its ancestors. Feed it ancestors, nearest
+/// first, and keep them, for as long as there are some left.
+pub(super) struct InPart(BTreeSet<String>);
+
+impl InPart {
+    pub fn of(checkpoint: &Checkpoint, metadata: &Metadata) -> InPart {
+        let counters = metadata.extra.get(COUNTERS).and_then(serde_json::Value::as_object);
+        let channels = counters.into_iter().flat_map(|counters| counters.keys());
+        let mut in_part = InPart(channels.cloned().collect());
+        in_part.visit(checkpoint);
+        in_part
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn visit(&mut self, checkpoint: &Checkpoint) {
+        self.0.retain(|channel| !checkpoint.channel_values.contains_key(&**channel));
+    }
+}

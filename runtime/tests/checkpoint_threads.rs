@@ -1,0 +1,242 @@
+//! What savers do to whole threads, and what they refuse to writers who come too late.
+#![cfg(not(madsim))]
+
+mod checkpoint_support;
+
+use std::sync::Arc;
+
+use checkpoint_support::{
+    TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared,
+};
+use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::saver::{
+    Claim, Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError,
+};
+use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
+use durasim_runtime::checkpoint::{CheckpointTuple, Source};
+use serde_json::json;
+
+/// Runs `check` with a fresh saver of each kind.
+fn each<F: Future<Output = ()>>(
+    test: &str,
+    late_writes: LateWrites,
+    check: impl Fn(Arc<dyn Saver>) -> F,
+) {
+    let (doors, log) = doors_with_log();
+    block_on(check(Arc::new(MemorySaver::with(&doors, late_writes))));
+    block_on(async {
+        let file = TestFile::new(test);
+        let options = SqliteOptions { late_writes, ..SqliteOptions::default() };
+        let saver = SqliteSaver::open_with(file.path(), &doors, options).await;
+        check(saver.expect("the file opens")).await;
+    });
+    assert_eq!(log.inside(), 0, "every point was left");
+}
+
+/// The `n`-th checkpoint of a line of them.
+fn nth(thread: &str, namespace: &str, n: u32) -> Put {
+    let parent = n.checked_sub(1).map(id);
+    Put::new(
+        &key(thread, namespace),
+        parent.as_deref(),
+        checkpoint(n),
+        metadata(Source::Loop, n.into()),
+    )
+}
+
+fn rows(thread: &str, namespace: &str, n: u32) -> PutWrites {
+    let writes = vec![("steps".into(), shared("a"))];
+    PutWrites::new(&key(thread, namespace), &id(n), "task", "", writes)
+}
+
+/// A thread of `n` checkpoints, each with a pending write.
+async fn fill(saver: &dyn Saver, thread: &str, namespace: &str, n: u32) {
+    for n in 0..n {
+        saver.put(nth(thread, namespace, n)).await.expect("a put");
+        saver.put_writes(rows(thread, namespace, n)).await.expect("writes");
+    }
+}
+
+async fn all(saver: &dyn Saver, thread: &str) -> Vec<CheckpointTuple> {
+    saver.list(thread, None, ListFilter::default()).await.expect("a listing")
+}
+
+/// Namespace and step of every checkpoint, newest first, with the number of its pending writes.
+async fn short(saver: &dyn Saver, thread: &str) -> Vec<String> {
+    let tuples = all(saver, thread).await;
+    let line = |tuple: &CheckpointTuple| {
+        format!("{}{} +{}", tuple.key.namespace, tuple.metadata.step, tuple.writes.len())
+    };
+    tuples.iter().map(line).collect()
+}
+
+#[test]
+fn a_copy_has_everything_under_the_same_ids() {
+    each("copy", LateWrites::Refused, |saver| async move {
+        fill(&*saver, "t", "", 3).await;
+        fill(&*saver, "t", "sub:1", 2).await;
+        fill(&*saver, "other", "", 1).await;
+        saver.copy_thread("t", "u").await.unwrap();
+        let mut copy = all(&*saver, "u").await;
+        copy.iter_mut().for_each(|tuple| tuple.key.thread = "t".into());
+        assert_eq!(copy, all(&*saver, "t").await);
+
+        let occupied = saver.copy_thread("t", "other").await.unwrap_err();
+        assert!(matches!(&occupied, SaverError::Occupied { thread } if thread == "other"));
+        assert_eq!(short(&*saver, "other").await, ["0 +1"]);
+        saver.copy_thread("no such thread", "v").await.unwrap();
+        assert_eq!(all(&*saver, "v").await, []);
+    });
+}
+
+#[test]
+fn pruning_keeps_the_newest_of_each_namespace() {
+    each("prune", LateWrites::Refused, |saver| async move {
+        for thread in ["t", "u", "v", "w"] {
+            fill(&*saver, thread, "", 3).await;
+        }
+        fill(&*saver, "t", "sub:1", 2).await;
+        // Its checkpoint is still on the way.
+        saver.put_writes(rows("t", "", 3)).await.unwrap();
+        saver.prune(&["t".into(), "u".into(), "no such".into()], Keep::Latest).await.unwrap();
+        assert_eq!(short(&*saver, "t").await, ["2 +1", "sub:11 +1"]);
+        assert_eq!(short(&*saver, "u").await, ["2 +1"]);
+        assert_eq!(short(&*saver, "v").await, ["2 +1", "1 +1", "0 +1"]);
+        saver.put(nth("t", "", 3)).await.unwrap();
+        assert_eq!(short(&*saver, "t").await[0], "3 +1");
+        saver.prune(&["v".into(), "w".into()], Keep::Nothing).await.unwrap();
+        assert_eq!(short(&*saver, "v").await.len() + short(&*saver, "w").await.len(), 0);
+        saver.prune(&[], Keep::Nothing).await.unwrap();
+    });
+}
+
+/// The conditions of `BaseCheckpointSaver.prune` (langgraph-checkpoint 4.3.2): every ancestor up to
+/// the nearest that holds the channel, for each channel.
+#[test]
+fn pruning_keeps_what_delta_channels_are_rebuilt_from() {
+    each("prune-delta", LateWrites::Refused, |saver| async move {
+        for n in 0..6 {
+            let mut put = nth("t", "", n);
+            let counters = json!({ "log": [n, n], "notes": [n, n] });
+            put.metadata.extra.insert("counters_since_delta_snapshot".to_owned(), counters);
+            for (channel, holder) in [("log", 3), ("notes", 2)] {
+                if n == holder {
+                    put.checkpoint.channel_values.insert(channel.into(), shared("whole"));
+                }
+            }
+            saver.put(put).await.unwrap();
+            saver.put_writes(rows("t", "", n)).await.unwrap();
+        }
+        let channels = ["log".into(), "notes".into()];
+        let key = key("t", "");
+        let before = saver.get_delta_channel_history(&key, None, &channels).await.unwrap();
+        saver.prune(&["t".into()], Keep::Latest).await.unwrap();
+        assert_eq!(short(&*saver, "t").await, ["5 +1", "4 +1", "3 +1", "2 +1"]);
+        let after = saver.get_delta_channel_history(&key, None, &channels).await.unwrap();
+        assert_eq!(after, before);
+    });
+}
+
+#[test]
+fn runs_are_removed_from_every_thread() {
+    each("runs", LateWrites::Refused, |saver| async move {
+        for (thread, namespace) in [("t", ""), ("t", "sub:1"), ("u", "")] {
+            for n in 0..4 {
+                let mut put = nth(thread, namespace, n);
+                // One has none, and one has a number.
+                let run = [json!("r1"), json!("r2"), json!(null), json!(1)];
+                put.metadata.extra.insert("run_id".to_owned(), run[n as usize].clone());
+                saver.put(put).await.unwrap();
+                saver.put_writes(rows(thread, namespace, n)).await.unwrap();
+            }
+        }
+        saver.delete_for_runs(&[]).await.unwrap();
+        saver.delete_for_runs(&["1".into(), "null".into(), "r3".into()]).await.unwrap();
+        assert_eq!(all(&*saver, "t").await.len(), 8);
+        saver.delete_for_runs(&["r1".into(), "r3".into()]).await.unwrap();
+        assert_eq!(short(&*saver, "u").await, ["3 +1", "2 +1", "1 +1"]);
+        assert_eq!(all(&*saver, "t").await.len(), 6);
+        // Its writes went with it.
+        saver.put(nth("u", "", 0)).await.unwrap();
+        assert_eq!(short(&*saver, "u").await[3], "0 +0");
+    });
+}
+
+/// A claim that is older than every id of these tests' checkpoints.
+fn early() -> Claim {
+    Claim { since: Some("1f1ec26a-0000-6000-8000-000000000000".into()), parent_is_head: false }
+}
+
+/// One from the far future: 2100 and something.
+fn fresh() -> Claim {
+    Claim { since: Some("2f1ec26b-0000-6000-8000-000000000000".into()), parent_is_head: false }
+}
+
+async fn late_put(saver: &dyn Saver, claim: &Claim) -> [Result<(), SaverError>; 2] {
+    let put = saver.put(Put { claim: claim.clone(), ..nth("t", "", 2) }).await;
+    [put, saver.put_writes(PutWrites { claim: claim.clone(), ..rows("t", "", 2) }).await]
+}
+
+#[test]
+fn a_late_write_does_not_bring_a_deleted_thread_back() {
+    each("late", LateWrites::Refused, |saver| async move {
+        fill(&*saver, "t", "", 2).await;
+        assert!(late_put(&*saver, &early()).await.iter().all(Result::is_ok));
+        saver.delete_thread("t").await.unwrap();
+        for result in late_put(&*saver, &early()).await {
+            assert!(matches!(result, Err(SaverError::Deleted { thread }) if thread == "t"));
+        }
+        assert_eq!(all(&*saver, "t").await, []);
+        // Who comes afterwards may write, and who claims nothing.
+        assert!(late_put(&*saver, &fresh()).await.iter().all(Result::is_ok));
+        assert_eq!(short(&*saver, "t").await, ["2 +1"]);
+        assert!(late_put(&*saver, &Claim::default()).await.iter().all(Result::is_ok));
+        // Pruning everything is a deletion as well, also of a thread that has no rows yet.
+        saver.prune(&["u".into()], Keep::Nothing).await.unwrap();
+        let late = saver.put(Put { claim: early(), ..nth("u", "", 0) }).await;
+        assert!(matches!(late, Err(SaverError::Deleted { .. })));
+    });
+    each("late-lands", LateWrites::Land, |saver| async move {
+        fill(&*saver, "t", "", 2).await;
+        saver.delete_thread("t").await.unwrap();
+        assert!(late_put(&*saver, &early()).await.iter().all(Result::is_ok));
+        assert_eq!(short(&*saver, "t").await, ["2 +1"]);
+    });
+}
+
+/// The clock of the one who deletes may be behind; what was stored was there before.
+#[test]
+fn a_deletion_is_not_older_than_what_it_removed() {
+    each("late-clock", LateWrites::Refused, |saver| async move {
+        let mut put = nth("t", "", 0);
+        put.checkpoint.id = "3f1ec26b-0000-6000-8000-000000000000".into();
+        saver.put(put).await.unwrap();
+        saver.delete_thread("t").await.unwrap();
+        let late = saver.put(Put { claim: fresh(), ..nth("t", "", 1) }).await;
+        assert!(matches!(late, Err(SaverError::Deleted { .. })));
+    });
+}
+
+#[test]
+fn a_checkpoint_whose_parent_is_not_the_head_is_refused_on_demand() {
+    each("head", LateWrites::Refused, |saver| async move {
+        let claim = Claim { parent_is_head: true, ..fresh() };
+        for n in 0..3 {
+            saver.put(Put { claim: claim.clone(), ..nth("t", "", n) }).await.unwrap();
+        }
+        // Again under its id.
+        saver.put(Put { claim: claim.clone(), ..nth("t", "", 2) }).await.unwrap();
+        // Another namespace has another head.
+        saver.put(Put { claim: claim.clone(), ..nth("t", "sub:1", 0) }).await.unwrap();
+
+        let fork = Put { parent: Some(id(1).into()), ..nth("t", "", 4) };
+        let refused = saver.put(Put { claim: claim.clone(), ..fork.clone() }).await.unwrap_err();
+        let SaverError::NotHead { parent, head, .. } = &refused else { panic!("{refused}") };
+        assert_eq!((parent, head), (&Some(id(1)), &Some(id(2))));
+        let root = Put { parent: None, claim: claim.clone(), ..nth("t", "", 4) };
+        assert!(saver.put(root).await.unwrap_err().to_string().contains("(none)"));
+        assert_eq!(all(&*saver, "t").await.len(), 4);
+        saver.put(fork).await.unwrap();
+        assert_eq!(all(&*saver, "t").await.len(), 5);
+    });
+}
