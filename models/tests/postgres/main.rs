@@ -3,6 +3,7 @@
 
 mod client;
 mod script;
+mod saver;
 mod side;
 
 use script::compare;
