@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use durasim_models::leaky_log::TICK;
 
-use durasim_models::{
-    EffectLog, LeakyLog, Ledger, PaymentProvider, Postgres, PostgresSettings,
-};
+use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider, Postgres, PostgresSettings};
 use durasim_sim::{Choice, LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};

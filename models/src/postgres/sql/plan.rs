@@ -8,8 +8,8 @@ use crate::postgres::types::Type;
 /// A statement that can be executed, as long as the shape of the tables stays what it was.
 #[derive(Debug)]
 pub struct Plan {
-    /// The queries of a WITH in front of it.
-    pub with: Vec<Query>,
+    /// The WITH in front of it, in this order.
+    pub with: Vec<Before>,
     pub action: Action,
     /// The columns that it returns; `None` for a statement without a result.
     pub fields: Option<Vec<Field>>,
@@ -17,6 +17,15 @@ pub struct Plan {
     /// The tables it touches, and how strongly it locks each.
     pub tables: Vec<(u32, Mode)>,
     pub shape: u64,
+}
+
+/// One part of a WITH in front of a statement.
+#[derive(Debug)]
+pub enum Before {
+    Query(Query),
+    /// Changes a table; what it returns is known by this id. All parts see the tables as they were
+    /// before the statement.
+    Change(usize, Action),
 }
 
 /// A column of a result.

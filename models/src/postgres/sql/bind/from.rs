@@ -129,6 +129,10 @@ impl Binder<'_> {
         let withs = self.scopes.iter().rev().flat_map(|scope| &scope.with);
         let with = withs.into_iter().find(|with| with.name == name);
         if let Some((id, fields)) = with.map(|with| (with.id, with.fields.clone())) {
+            let fields = fields.ok_or_else(|| {
+                let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+                PgError::new("0A000", message)
+            })?;
             return self.item(Source::With(id), name, fields, alias);
         }
         if name == "pg_index" {
