@@ -16,6 +16,7 @@ use durasim_runtime::doors::Executor;
 use durasim_runtime::{Doors, Saver};
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::store::{Rows, Store, StoreFactory, WriteKey};
@@ -29,7 +30,7 @@ pub fn postgres_store(url: &str) -> Result<Box<StoreFactory>, String> {
     Ok(Box::new(move |_, doors| {
         let (elsewhere, executor) = (elsewhere.clone(), doors.executor.clone());
         Box::pin(async move {
-            let lane = Lane { elsewhere, executor };
+            let lane = Lane { elsewhere, executor, turn: Arc::default() };
             let clear = format!("TRUNCATE {TABLES}");
             let cleared = lane.call(move |at| at.runtime.block_on(at.client.batch_execute(&clear)));
             cleared.await?.map_err(|error| SaverError::Store(error.to_string()))?;
@@ -88,11 +89,14 @@ async fn connect(url: &str) -> Result<Client, String> {
     Ok(client)
 }
 
-/// The way there: one call after the other, each a blocking one.
+/// The way there: one call after the other, each a blocking one. One that is given up while it waits
+/// for its turn is never made, as with the lock that every call of LangGraph's AsyncPostgresSaver
+/// takes.
 #[derive(Clone)]
 pub struct Lane {
     elsewhere: Arc<Elsewhere>,
     executor: Arc<dyn Executor>,
+    turn: Arc<Mutex<()>>,
 }
 
 impl Lane {
@@ -100,10 +104,12 @@ impl Lane {
         &self,
         work: impl FnOnce(&Elsewhere) -> T + Send + 'static,
     ) -> SaverResult<T> {
-        let Lane { elsewhere, executor } = self.clone();
+        let Lane { elsewhere, executor, turn } = self.clone();
         Box::pin(async move {
+            let turn = turn.lock_owned().await;
             // The lane runs calls where they are polled; a runtime is not entered from another one.
             let work = move || {
+                let _turn = turn;
                 std::thread::scope(|scope| scope.spawn(|| work(&elsewhere)).join())
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
