@@ -139,7 +139,10 @@ pub struct ConformanceArgs {
     pub folder: Option<PathBuf>,
     /// On this store only
     #[arg(long)]
-    pub store: Option<StoreArg>,
+    pub store: Option<CasesOn>,
+    /// Of the database that `--store postgres` uses; a schema is made in it, and removed
+    #[arg(long, required_if_eq("store", "postgres"), conflicts_with = "seeds")]
+    pub url: Option<String>,
     /// Runs in the simulated world, once for each seed
     #[arg(long, value_name = "N|A..B")]
     pub seeds: Option<Seeds>,
@@ -210,6 +213,15 @@ choice!(StoreArg => Store { Memory, Sqlite, Postgres });
 // One that several processes can have.
 choice!(SharedStoreArg => Store { Sqlite, Postgres });
 choice!(ProfileArg => Profile { Faithful, Safe });
+
+/// What recorded cases can run on.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum CasesOn {
+    Memory,
+    Sqlite,
+    /// A real server, in real time but for the cases' own
+    Postgres,
+}
 
 #[cfg(test)]
 mod tests {

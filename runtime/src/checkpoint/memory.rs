@@ -286,7 +286,7 @@ impl Saver for MemorySaver {
             while let Some(id) = next.take_if(|_| !walk.is_over()) {
                 let Some(ancestor) = kept.get(id) else { break };
                 let writes = thread.writes(&key.namespace, id, |channel| walk.wants(channel));
-                walk.visit(&ancestor.checkpoint, writes.into_iter());
+                walk.visit(&ancestor.checkpoint.channel_values, writes.into_iter());
                 next = ancestor.parent.as_ref();
             }
             Ok(walk.end())
