@@ -162,18 +162,33 @@ fn the_tables_are_made_and_made_again() {
 fn checkpoints_are_put_and_got() {
     let mut lines = Vec::new();
     let checkpoint = |versions: &str| {
-        format!("'{{\"v\":4,\"id\":\"c\",\"channel_versions\":{versions},\"channel_values\":{{\"n\":1.50}}}}'")
+        format!(
+            "'{{\"v\":4,\"id\":\"c\",\"channel_versions\":{versions},\"channel_values\":{{\"n\":1.50}}}}'"
+        )
     };
     let first = checkpoint("{\"a\":\"1.x\",\"bb\":\"1.x\",\"n\":\"1.x\"}");
     let second = checkpoint("{\"a\":\"2.y\",\"bb\":\"1.x\",\"n\":\"2.y\"}");
-    for (channel, version, blob) in
-        [("a", "1.x", "\\x00ff"), ("bb", "1.x", "\\x81"), ("a", "1.x", "\\x99"), ("a", "2.y", "null")]
-    {
+    for (channel, version, blob) in [
+        ("a", "1.x", "\\x00ff"),
+        ("bb", "1.x", "\\x81"),
+        ("a", "1.x", "\\x99"),
+        ("a", "2.y", "null"),
+    ] {
         once("a", UPSERT_BLOB, &format!("t ' ' {channel} {version} msgpack {blob}"), &mut lines);
     }
     once("a", UPSERT_CHECKPOINT, &format!("t ' ' c1 null {first} '{{\"step\":1}}'"), &mut lines);
-    once("a", UPSERT_CHECKPOINT, &format!("t ' ' c2 c1 {second} '{{\"step\":2,\"a\":[1,2]}}'"), &mut lines);
-    once("a", UPSERT_CHECKPOINT, &format!("t ' ' c2 zz {second} '{{\"step\":3,\"a\":[1,2]}}'"), &mut lines);
+    once(
+        "a",
+        UPSERT_CHECKPOINT,
+        &format!("t ' ' c2 c1 {second} '{{\"step\":2,\"a\":[1,2]}}'"),
+        &mut lines,
+    );
+    once(
+        "a",
+        UPSERT_CHECKPOINT,
+        &format!("t ' ' c2 zz {second} '{{\"step\":3,\"a\":[1,2]}}'"),
+        &mut lines,
+    );
     for (statement, idx, channel) in [
         (INSERT_WRITE, "0", "a"),
         (INSERT_WRITE, "0", "other"),
@@ -181,11 +196,19 @@ fn checkpoints_are_put_and_got() {
         (UPSERT_WRITE, "-3", "__interrupt__"),
         (UPSERT_WRITE, "-3", "again"),
     ] {
-        once("a", statement, &format!("t ' ' c1 task '~p, n' {idx} {channel} msgpack \\x01"), &mut lines);
+        once(
+            "a",
+            statement,
+            &format!("t ' ' c1 task '~p, n' {idx} {channel} msgpack \\x01"),
+            &mut lines,
+        );
     }
-    let latest = format!("{SELECT} WHERE thread_id = $1 AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1");
+    let latest = format!(
+        "{SELECT} WHERE thread_id = $1 AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1"
+    );
     once("a", &latest, "t ' '", &mut lines);
-    let by_id = format!("{SELECT} WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3");
+    let by_id =
+        format!("{SELECT} WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3");
     once("a", &by_id, "t ' ' c1", &mut lines);
     once("a", &by_id, "t ' ' nothing", &mut lines);
     let listed = format!(
@@ -204,6 +227,8 @@ fn checkpoints_are_put_and_got() {
         "u ' ' '{x,y,y}' '{1,2,2}' '{bytes,null,bytes}' '{\"\\\\x0102\",NULL,NULL}'",
         &mut lines,
     );
+    let blobs = "'{x,y,y}' '{1,2,2}' '{bytes,empty,bytes}' '{\"\\\\x0102\",NULL,NULL}'";
+    once("a", UNNEST_BLOBS, &format!("u ' ' {blobs}"), &mut lines);
     lines.push("a select * from checkpoint_blobs order by thread_id, channel, version".to_owned());
     for table in ["checkpoints", "checkpoint_blobs", "checkpoint_writes"] {
         once("a", &format!("DELETE FROM {table} WHERE thread_id = $1"), "t", &mut lines);
@@ -215,7 +240,13 @@ fn checkpoints_are_put_and_got() {
 #[test]
 fn what_jsonb_refuses_is_refused() {
     let mut lines = Vec::new();
-    for json in ["'{\"a\":\"\\u0000\"}'", "'{\"a\":\"\\ud800\"}'", "'{\"a\":NaN}'", "'{\"a\":Infinity}'", "'{'"] {
+    for json in [
+        "'{\"a\":\"\\u0000\"}'",
+        "'{\"a\":\"\\ud800\"}'",
+        "'{\"a\":NaN}'",
+        "'{\"a\":Infinity}'",
+        "'{'",
+    ] {
         once("a", UPSERT_CHECKPOINT, &format!("t ' ' c1 null {json} '{{}}'"), &mut lines);
     }
     once("a", UPSERT_CHECKPOINT, "t ' ' c1 null '{\"a\":\"\\ud83d\\ude00\"}' '{}'", &mut lines);

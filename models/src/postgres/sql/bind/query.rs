@@ -81,7 +81,6 @@ impl Binder<'_> {
             }
             let renamed = cte.alias.columns.iter().map(|column| names::ident(&column.name));
             fields.iter_mut().zip(renamed).for_each(|(field, name)| field.name = name);
-            fields.iter_mut().for_each(|field| field.origin = (0, 0));
             let (name, id) = (names::ident(&cte.alias.name), query.id);
             self.scope().with.push(With { name, id, fields, query });
         }
