@@ -164,9 +164,13 @@ fn line(kind: u8, body: &[u8]) -> Option<String> {
             for kind in ['t', 'c', 'n'] {
                 fields.get(&kind).iter().for_each(|value| write!(out, " {kind}={value}").unwrap());
             }
-            // What is only refused has words of its own on each side; so have errors of syntax.
-            if !["42601", "0A000", "22P02", "22P03"].contains(&&fields[&'C'][..]) {
+            // The words of these are each server's own.
+            const OWN_WORDS: [&str; 6] = ["0A000", "22P02", "22P03", "42601", "42804", "42883"];
+            if !OWN_WORDS.contains(&&fields[&'C'][..]) {
                 write!(out, ": {}", fields[&'M']).unwrap();
+            }
+            // Which process waits for which has other numbers each time.
+            if !["22P02", "40P01"].contains(&&fields[&'C'][..]) {
                 fields.get(&'D').iter().for_each(|detail| write!(out, " ({detail})").unwrap());
             }
         }

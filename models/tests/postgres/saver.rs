@@ -227,6 +227,8 @@ fn checkpoints_are_put_and_got() {
         "u ' ' '{x,y,y}' '{1,2,2}' '{bytes,null,bytes}' '{\"\\\\x0102\",NULL,NULL}'",
         &mut lines,
     );
+    let blobs = "'{x,y,y}' '{1,2,2}' '{bytes,empty,bytes}' '{\"\\\\x0102\",NULL,NULL}'";
+    once("a", UNNEST_BLOBS, &format!("u ' ' {blobs}"), &mut lines);
     lines.push("a select * from checkpoint_blobs order by thread_id, channel, version".to_owned());
     for table in ["checkpoints", "checkpoint_blobs", "checkpoint_writes"] {
         once("a", &format!("DELETE FROM {table} WHERE thread_id = $1"), "t", &mut lines);

@@ -40,22 +40,28 @@ pub fn compare(label: &str, script: &[&str]) {
     });
 }
 
+/// Fails with every step that came out differently.
 pub fn assert_same(real: &[String], model: &[String]) {
-    let differs = real.iter().zip(model).position(|(real, model)| real != model);
-    if real.len() == model.len() && differs.is_none() {
-        return;
+    let (real, model) = (steps(real), steps(model));
+    let differing = real.iter().zip(&model).filter(|(real, model)| real != model);
+    let shown = differing.map(|(real, model)| {
+        let answer = |step: &[String]| step[1..].join("\n      ");
+        format!("{}\n  real\n      {}\n  model\n      {}", real[0], answer(real), answer(model))
+    });
+    let shown: Vec<String> = shown.collect();
+    assert!(shown.is_empty(), "the model differs\n{}", shown.join("\n"));
+}
+
+/// The lines of each step of the script.
+fn steps(transcript: &[String]) -> Vec<Vec<String>> {
+    let mut steps: Vec<Vec<String>> = Vec::new();
+    for line in transcript {
+        match steps.last_mut() {
+            Some(step) if !line.starts_with("> ") => step.push(line.clone()),
+            _ => steps.push(vec![line.clone()]),
+        }
     }
-    let at = differs.unwrap_or(real.len().min(model.len()));
-    let from = real[..at].iter().rposition(|line| line.starts_with('>')).unwrap_or(0);
-    let shown = |lines: &[String]| {
-        lines.iter().skip(from).take(at - from + 6).cloned().collect::<Vec<_>>().join("\n  ")
-    };
-    panic!(
-        "the model differs\nreal:\n  {}\nmodel:\n  {}\nso far:\n  {}",
-        shown(real),
-        shown(model),
-        real[from.saturating_sub(30)..from].join("\n  ")
-    );
+    steps
 }
 
 struct Stage {

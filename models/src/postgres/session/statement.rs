@@ -9,8 +9,8 @@ use super::{Run, Session};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::exec;
 use crate::postgres::locks::Mode;
-use crate::postgres::sql::bind::bind;
-use crate::postgres::sql::{Action, Before, Definition, Field, Plan, SessionAction};
+use crate::postgres::sql::bind::{bind, session_action};
+use crate::postgres::sql::{Action, Before, Field, Plan};
 use crate::postgres::types::{Cell, Row, Type};
 
 /// What a statement gives back.
@@ -47,7 +47,7 @@ impl Session {
     pub(super) async fn planned(
         &mut self,
         statement: &Statement,
-        declared: &[Type],
+        declared: Option<&[Type]>,
         known: Option<Arc<Plan>>,
     ) -> Result<Arc<Plan>> {
         let mut known = known;
@@ -75,10 +75,11 @@ impl Session {
     pub(super) async fn execute(
         &mut self,
         statement: &Statement,
-        declared: &[Type],
+        declared: Option<&[Type]>,
         known: Option<Arc<Plan>>,
         params: Vec<Cell>,
     ) -> Result<Outcome> {
+        self.announced = None;
         self.signal.forget_cancel();
         self.start_timer();
         self.engine.lock().running += 1;
@@ -99,7 +100,7 @@ impl Session {
     async fn execute_inside(
         &mut self,
         statement: &Statement,
-        declared: &[Type],
+        declared: Option<&[Type]>,
         known: Option<Arc<Plan>>,
         params: Vec<Cell>,
     ) -> Result<Outcome> {
@@ -107,15 +108,18 @@ impl Session {
         let latency = self.engine.latency(label, &self.actor, self.engine.settings.statement_us);
         self.sleep(latency).await?;
         self.refuse_if_failed(statement)?;
-        if let Some(action) = control(statement)? {
+        if let Some((action, fields)) = session_action(statement)? {
+            self.announced = fields;
             return self.control(action).await;
         }
-        self.ensure_xact();
-        let plan = self.planned(statement, declared, known).await?;
-        if plan.action.is_concurrent() && (self.xact.block == Block::Explicit || self.several) {
+        let in_block = self.xact.block == Block::Explicit || self.several;
+        if in_block && is_concurrent(statement) {
             let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
             return Err(PgError::new("25001", message));
         }
+        self.ensure_xact();
+        let plan = self.planned(statement, declared, known).await?;
+        self.announced = plan.fields.clone();
         let mut run = self.start_run(params);
         self.perform_plan(&mut run, &plan).await
     }
@@ -188,14 +192,6 @@ impl Session {
     }
 }
 
-/// The action of a statement that concerns the session only; LOCK TABLE wants its plan.
-fn control(statement: &Statement) -> Result<Option<SessionAction>> {
-    let found = crate::postgres::sql::bind::session_action(statement)?;
-    Ok(found.map(|(action, _)| action))
-}
-
-impl Action {
-    fn is_concurrent(&self) -> bool {
-        matches!(self, Action::Define(Definition::CreateIndex { concurrently: true, .. }))
-    }
+fn is_concurrent(statement: &Statement) -> bool {
+    matches!(statement, Statement::CreateIndex(create) if create.concurrently)
 }

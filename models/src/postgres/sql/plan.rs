@@ -50,7 +50,10 @@ pub enum Action {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionAction {
-    Begin,
+    /// Whether it says so as START TRANSACTION.
+    Begin {
+        start: bool,
+    },
     Commit,
     Rollback,
     Savepoint(String),
@@ -105,13 +108,11 @@ pub enum Definition {
         name: String,
         columns: Vec<usize>,
         unique: bool,
-        concurrently: bool,
         if_not_exists: bool,
     },
     DropIndex {
         name: String,
         if_exists: bool,
-        concurrently: bool,
     },
     Truncate {
         tables: Vec<u32>,

@@ -104,11 +104,10 @@ impl Binder<'_> {
                 if !lateral {
                     self.scope().items = beside;
                 }
-                let (query, mut fields) = bound?;
+                let (query, fields) = bound?;
                 if query.lock.is_some() {
                     return Err(PgError::unsupported("FOR UPDATE in a query of FROM; use WITH"));
                 }
-                fields.iter_mut().for_each(|field| field.origin = (0, 0));
                 self.item(Source::Query(Box::new(query)), "", fields, alias.as_ref())
             }
             TableFactor::UNNEST {

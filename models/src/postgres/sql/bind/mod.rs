@@ -16,6 +16,7 @@ mod query;
 mod scope;
 mod select;
 mod session;
+mod title;
 
 use sqlparser::ast::{self, SetExpr, Statement};
 
@@ -26,12 +27,18 @@ use crate::postgres::store::{Store, Table, Xid};
 use crate::postgres::types::Type;
 use scope::Scope;
 
-/// Binds one statement. `params` are the types that the client declared; the others are inferred.
+/// Binds one statement. `params` are the types that the client declared, the others are inferred;
+/// without any there are no parameters at all, as in the simple protocol.
 ///
 /// # Errors
 /// 42P01, 42703, 42883 and their kin; 0A000 for what the model does not know.
-pub fn bind(store: &Store, own: &[Xid], statement: &Statement, params: &[Type]) -> Result<Plan> {
-    let mut binder = Binder::new(store, own, params.to_vec());
+pub fn bind(
+    store: &Store,
+    own: &[Xid],
+    statement: &Statement,
+    params: Option<&[Type]>,
+) -> Result<Plan> {
+    let mut binder = Binder::new(store, own, params);
     let (action, fields) = binder.statement(statement)?;
     let untyped = binder.params.iter().position(|ty| ty.is_unknown());
     if let Some(at) = untyped {
@@ -58,23 +65,30 @@ struct Binder<'a> {
     store: &'a Store,
     own: &'a [Xid],
     params: Vec<Type>,
+    takes_params: bool,
     tables: Vec<(u32, Mode)>,
     /// The rows at hand, the innermost query's last.
     scopes: Vec<Scope>,
     queries: usize,
+    /// Inside of CASE, COALESCE and their kin, where not everything is evaluated.
+    conditional: bool,
     /// The WITH in front of the whole statement.
     with: Vec<Before>,
 }
 
 impl<'a> Binder<'a> {
-    fn new(store: &'a Store, own: &'a [Xid], params: Vec<Type>) -> Binder<'a> {
+    fn new(store: &'a Store, own: &'a [Xid], params: Option<&[Type]>) -> Binder<'a> {
+        let takes_params = params.is_some();
+        let params = params.unwrap_or_default().to_vec();
         Binder {
+            takes_params,
             store,
             own,
             params,
             tables: Vec::new(),
             scopes: Vec::new(),
             queries: 0,
+            conditional: false,
             with: Vec::new(),
         }
     }

@@ -88,7 +88,6 @@ impl Binder<'_> {
             let renamed = cte.alias.columns.iter().map(|column| names::ident(&column.name));
             let known = fields.iter_mut().flatten();
             known.zip(renamed).for_each(|(field, name)| field.name = name);
-            fields.iter_mut().flatten().for_each(|field| field.origin = (0, 0));
             let name = names::ident(&cte.alias.name);
             self.scope().with.push(With { name, id, fields, before });
         }
