@@ -258,6 +258,11 @@ pub enum When {
     /// At a moment drawn between the two bounds.
     WithinMs([u64; 2]),
     Moment(Moment),
+    /// So long after a moment.
+    After {
+        moment: Moment,
+        ms: u64,
+    },
 }
 
 /// What a scenario claims. Names are those of registered properties.
