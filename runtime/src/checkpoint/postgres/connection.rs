@@ -220,3 +220,12 @@ pub(super) async fn query(
 ) -> Result<Vec<Row>, Failure> {
     Ok(client.query_typed(statement, parameters).await?)
 }
+
+/// The number of rows that a statement stored, changed or removed.
+pub(super) async fn execute(
+    client: &Client,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<u64, Failure> {
+    Ok(client.execute_typed(statement, parameters).await?)
+}
