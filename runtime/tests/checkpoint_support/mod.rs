@@ -208,3 +208,26 @@ pub fn metadata(source: Source, step: i64) -> Metadata {
 pub fn short(writes: &[PendingWrite]) -> Vec<(&str, &str, String)> {
     writes.iter().map(|w| (&*w.task, &*w.channel, w.value.to_string())).collect()
 }
+
+/// A connection of somebody else, for statements by hand.
+#[cfg(not(madsim))]
+pub async fn connect(url: &str) -> tokio_postgres::Client {
+    let config: tokio_postgres::Config = url.parse().expect("a URL");
+    let port = config.get_ports()[0];
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("a server");
+    let connected = config.connect_raw(stream, tokio_postgres::NoTls).await;
+    let (client, connection) = connected.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+/// The first column of the rows of a statement, as text.
+#[cfg(not(madsim))]
+pub async fn rows(client: &tokio_postgres::Client, statement: &str) -> Vec<String> {
+    let answers = client.simple_query(statement).await.expect("rows");
+    let text = |answer| match answer {
+        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("-").to_owned()),
+        _ => None,
+    };
+    answers.into_iter().filter_map(text).collect()
+}

@@ -12,6 +12,11 @@ mod rows;
 mod statements;
 mod target;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod wire;
 
 use std::future::ready;
@@ -41,6 +46,9 @@ pub struct PostgresOptions {
     /// How long a call is made again and again while the server cannot be reached or breaks
     /// connections off, as when it is restarted, before the call fails.
     pub outage_limit: Duration,
+    /// Certificates of the authorities that `sslmode=verify-full` believes, as PEM. Without them it
+    /// believes those that browsers do.
+    pub root_certificates: Option<Arc<str>>,
     pub late_writes: LateWrites,
 }
 
@@ -51,6 +59,7 @@ impl Default for PostgresOptions {
             acquire_limit: Duration::from_secs(30),
             answer_limit: Duration::from_secs(60),
             outage_limit: Duration::from_secs(10),
+            root_certificates: None,
             late_writes: LateWrites::default(),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Client;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Row};
 
-use super::connection::{Parameter, query};
+use super::connection::{Parameter, execute, query};
 use super::document::Blobs;
 use super::errors::Failure;
 use super::lock::{Lock, locked};
@@ -52,29 +52,38 @@ impl CheckpointRows {
             (&self.blobs.bytes, Type::BYTEA_ARRAY),
         ];
         let minds_deletions = self.late_writes == LateWrites::Refused && since.is_some();
-        if !minds_deletions && !head {
-            query(client, sql::PUT, &parameters).await?;
-            return Ok(());
-        }
-        parameters.push((&head, Type::BOOL));
-        let statement = match minds_deletions {
-            false => sql::PUT_AT_HEAD,
-            true => {
-                parameters.push((&since, Type::TEXT));
-                sql::PUT_CLAIMED
-            }
+        let statement = match (minds_deletions, head) {
+            (false, false) => return execute(client, sql::PUT, &parameters).await.map(drop),
+            (false, true) => sql::PUT_AT_HEAD,
+            (true, false) => sql::PUT_SINCE,
+            (true, true) => sql::PUT_SINCE_AT_HEAD,
         };
-        // Two that both found themselves at the head would make a fork.
-        let lock = if head { Lock::Alone } else { Lock::Shared };
-        let rows = locked(client, lock, thread, query(client, statement, &parameters)).await?;
-        let answer = Answer::read(&rows)?;
-        if answer.stored {
-            return Ok(());
+        if minds_deletions {
+            parameters.push((&since, Type::TEXT));
         }
-        late::check(thread, &self.claim, answer.deletion)?;
-        late::check_head(thread, &self.claim, id, parent, answer.head)?;
-        Err(SaverError::Store("a claim held and nothing was stored".to_owned()).into())
+        // Two that both found their parent at the head would make a fork.
+        let lock = if head { Lock::Alone } else { Lock::Shared };
+        loop {
+            let put = execute(client, statement, &parameters);
+            if locked(client, lock, thread, put).await? == 1 {
+                return Ok(());
+            }
+            if minds_deletions {
+                check_deletion(client, thread, &self.claim).await?;
+            }
+            let found = query(client, sql::HEAD, &parameters[..2]).await?;
+            let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
+            late::check_head(thread, &self.claim, id, parent, found)?;
+            // What was in the way is gone meanwhile.
+        }
     }
+}
+
+/// Says so if the thread was deleted after its writer looked at it.
+async fn check_deletion(client: &Client, thread: &str, claim: &Claim) -> Result<(), Failure> {
+    let rows = query(client, sql::DELETION, &[(&thread, Type::TEXT)]).await?;
+    let deletion: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(late::check(thread, claim, deletion)?)
 }
 
 /// Pending writes, ready to be sent.
@@ -134,21 +143,18 @@ impl WriteRows {
         ];
         if self.late_writes == LateWrites::Land || since.is_none() {
             let statement = if self.replaces { sql::REPLACE_WRITES } else { sql::ADD_WRITES };
-            query(client, statement, &parameters).await?;
-            return Ok(());
+            return execute(client, statement, &parameters).await.map(drop);
         }
         parameters.push((&since, Type::TEXT));
         let statement = match self.replaces {
-            true => sql::REPLACE_WRITES_CLAIMED,
-            false => sql::ADD_WRITES_CLAIMED,
+            true => sql::REPLACE_WRITES_SINCE,
+            false => sql::ADD_WRITES_SINCE,
         };
-        let write = query(client, statement, &parameters);
-        let rows = locked(client, Lock::Shared, thread, write).await?;
-        let answer = Answer::read(&rows)?;
-        late::check(thread, claim, answer.deletion)?;
-        match answer.stored {
-            true => Ok(()),
-            false => Err(SaverError::Store("a claim held and nothing was stored".into()).into()),
+        let write = execute(client, statement, &parameters);
+        match locked(client, Lock::Shared, thread, write).await? {
+            // They were all there already, or they are not wanted any more.
+            0 => check_deletion(client, thread, claim).await,
+            _ => Ok(()),
         }
     }
 }
@@ -171,22 +177,6 @@ fn in_order(writes: &[(Arc<str>, Shared)], replaces: bool) -> Vec<(i32, &Arc<str
     rows.sort_by_key(|&(index, ..)| index);
     rows.dedup_by_key(|(index, ..)| *index);
     rows
-}
-
-/// What a statement with a claim answers.
-struct Answer<'a> {
-    deletion: Option<&'a str>,
-    head: Option<&'a str>,
-    stored: bool,
-}
-
-impl Answer<'_> {
-    fn read(rows: &[Row]) -> Result<Answer<'_>, Failure> {
-        let row = rows.first().ok_or_else(|| {
-            Failure::Saver(SaverError::Store("a statement gave no answer".to_owned()))
-        })?;
-        Ok(Answer { deletion: row.try_get(0)?, head: row.try_get(1)?, stored: row.try_get(2)? })
-    }
 }
 
 pub(super) fn texts(names: &[Arc<str>]) -> Vec<&str> {
