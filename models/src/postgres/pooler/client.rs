@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::named::Named;
+use super::named::{Answers, Named};
 use super::pool::{Loan, Pool};
 use super::server::send;
 use crate::postgres::error::PgError;
@@ -73,8 +73,7 @@ struct Progress {
     unanswered: usize,
     /// Messages have been sent that want a Sync.
     unsynced: bool,
-    /// Answers to Parses of the pooler's own, which come before so many others.
-    hidden: usize,
+    answers: Answers,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
@@ -113,15 +112,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 biased;
                 answer = loan.server.message() => {
                     let answer = answer.ok_or_else(broken)?;
-                    if progress.hidden > 0 && answer[0] == b'1' {
-                        progress.hidden -= 1;
+                    let Some(answer) = progress.answers.show(answer, &mut loan.server) else {
                         continue;
-                    }
+                    };
                     let mut out = Out { bytes: answer.to_vec() };
                     self.connection.send(&mut out).await.map_err(|_| None)?;
                     if answer[0] == b'Z' {
                         progress.unanswered = progress.unanswered.saturating_sub(1);
-                        progress.hidden = 0;
                         let idle = answer[5] == b'I';
                         if idle && progress.unanswered == 0 && !progress.unsynced {
                             return Ok(());
@@ -142,24 +139,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         loan: &mut Loan,
         message: &Bytes,
     ) -> Option<()> {
-        match message[0] {
-            b'Q' => progress.unanswered += 1,
-            b'S' => {
-                progress.unanswered += 1;
-                progress.unsynced = false;
+        let ends_part = matches!(message[0], b'Q' | b'S');
+        let sent = match self.pool.settings.max_prepared_statements {
+            0 => loan.server.send(message).await,
+            limit => {
+                let (server, answers) = (&mut loan.server, &mut progress.answers);
+                let bytes = self.named.rewrite(message, server, answers, limit);
+                server.send(&bytes).await
             }
-            _ => progress.unsynced = true,
-        }
-        let rewritten = match self.pool.settings.max_prepared_statements {
-            0 => None,
-            _ => self.named.rewrite(message, &mut loan.server),
         };
-        match rewritten {
-            None => loan.server.send(message).await,
-            Some(rewritten) => {
-                progress.hidden += usize::from(rewritten.hidden_parse);
-                loan.server.send(&rewritten.bytes).await
-            }
+        progress.unsynced = !ends_part && (progress.unsynced || message[0] != b'H');
+        if ends_part {
+            progress.unanswered += 1;
+            progress.answers.synced();
         }
+        sent
     }
 }

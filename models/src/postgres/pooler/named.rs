@@ -1,9 +1,10 @@
 //! Prepared statements that follow their client from connection to connection.
 //!
 //! A statement is kept under a name of the pooler's own, the same for all clients that prepare the
-//! same text, and prepared on a connection when somebody needs it there.
+//! same text, and prepared on a connection when somebody needs it there. So more goes to the server
+//! than the client sent, and fewer answers go back: [`Answers`] keeps the two in step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -15,18 +16,74 @@ pub struct Named {
     statements: BTreeMap<Vec<u8>, Statement>,
 }
 
+#[derive(Clone)]
 struct Statement {
     id: u64,
     /// The message behind the name: text and types.
     body: Vec<u8>,
 }
 
-/// What to send instead of a client's message.
+/// What the client is shown of an answer to a Parse or a Close.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    AsItIs,
+    /// A Close that went in the place of a Parse.
+    AsParsed,
+    Nothing,
+}
+
+struct Awaited {
+    /// The answer's kind.
+    kind: u8,
+    shown: Shown,
+    /// The Sync that ends its part of the pipeline.
+    part: usize,
+    /// The statement that is there once the answer has come.
+    id: Option<u64>,
+}
+
+/// The answers to Parse and Close that are still to come, in their order.
 #[derive(Default)]
-pub struct Rewritten {
-    pub bytes: Vec<u8>,
-    /// Whether a Parse of ours goes ahead, whose answer the client must not see.
-    pub hidden_parse: bool,
+pub struct Answers {
+    awaited: VecDeque<Awaited>,
+    syncs_sent: usize,
+    syncs_answered: usize,
+}
+
+impl Answers {
+    fn expect(&mut self, kind: u8, shown: Shown, id: Option<u64>) {
+        self.awaited.push_back(Awaited { kind, shown, part: self.syncs_sent, id });
+    }
+
+    /// A Query or Sync goes to the server.
+    pub fn synced(&mut self) {
+        self.syncs_sent += 1;
+    }
+
+    /// What the client sees of an answer of the server; `None` for nothing.
+    pub fn show(&mut self, answer: Bytes, server: &mut Server) -> Option<Bytes> {
+        match answer[0] {
+            kind @ (b'1' | b'3') => {
+                let next = self.awaited.pop_front_if(|awaited| awaited.kind == kind);
+                match next.map_or(Shown::AsItIs, |awaited| awaited.shown) {
+                    Shown::AsItIs => Some(answer),
+                    Shown::AsParsed => Some(Bytes::from_static(&[b'1', 0, 0, 0, 4])),
+                    Shown::Nothing => None,
+                }
+            }
+            b'Z' => {
+                // What an error kept from being answered never happened.
+                while let Some(missed) =
+                    self.awaited.pop_front_if(|awaited| awaited.part <= self.syncs_answered)
+                {
+                    server.prepared.retain(|known| Some(*known) != missed.id);
+                }
+                self.syncs_answered += 1;
+                Some(answer)
+            }
+            _ => Some(answer),
+        }
+    }
 }
 
 /// A text with its end, and what follows.
@@ -44,58 +101,83 @@ fn message(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     message.to_vec()
 }
 
+/// The pooler's name for a statement, with its end.
 fn own_name(id: u64) -> Vec<u8> {
     format!("PGBOUNCER_{id}\0").into_bytes()
 }
 
-/// The same for the same statement, on every connection.
+/// The same for the same statement, on every connection: FNV-1a, as a name has to differ and not to
+/// be hard to guess.
 fn id_of(body: &[u8]) -> u64 {
-    // FNV-1a: a name has to differ, not to be hard to guess.
     body.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
 impl Named {
-    /// The message as this connection has to see it; `None` if it goes as it is.
-    pub fn rewrite(&mut self, original: &Bytes, server: &mut Server) -> Option<Rewritten> {
+    /// What goes to this connection for a message of the client's.
+    pub fn rewrite(
+        &mut self,
+        original: &Bytes,
+        server: &mut Server,
+        answers: &mut Answers,
+        limit: usize,
+    ) -> Vec<u8> {
+        let rewritten = self.rewritten(original, server, answers, limit);
+        rewritten.unwrap_or_else(|| {
+            match original[0] {
+                b'P' => answers.expect(b'1', Shown::AsItIs, None),
+                b'C' => answers.expect(b'3', Shown::AsItIs, None),
+                _ => {}
+            }
+            original.to_vec()
+        })
+    }
+
+    /// `None` if the message goes as it is.
+    fn rewritten(
+        &mut self,
+        original: &Bytes,
+        server: &mut Server,
+        answers: &mut Answers,
+        limit: usize,
+    ) -> Option<Vec<u8>> {
         let body = &original[5..];
         match original[0] {
             b'P' => {
                 let (name, rest) = text(body).filter(|(name, _)| !name.is_empty())?;
-                let (id, body) = (id_of(rest), rest.to_vec());
-                self.statements.insert(name.to_vec(), Statement { id, body });
-                // It is prepared again even where it is known, under a name that cannot clash: the
-                // client waits for an answer, and hears of a mistake in its text.
-                let mut bytes = Vec::new();
-                let mut hidden_parse = false;
-                if !server.prepared.insert(id) {
-                    // Known already: an empty statement gives the answer that is waited for.
-                    bytes = message(b'P', &[b"\0", b"\0", &[0, 0]]);
-                } else {
-                    bytes.extend(message(b'P', &[&own_name(id), rest]));
+                let statement = Statement { id: id_of(rest), body: rest.to_vec() };
+                self.statements.insert(name.to_vec(), statement.clone());
+                let mut bytes = statement.prepare(server, answers, limit, Shown::AsItIs);
+                if bytes.is_empty() {
+                    // It is there already. Closing what is not there changes nothing, and has an
+                    // answer to show in the place of the one that is waited for.
+                    answers.expect(b'3', Shown::AsParsed, None);
+                    bytes = message(b'C', &[b"S", b"PGBOUNCER_NONE\0"]);
                 }
-                hidden_parse &= false;
-                Some(Rewritten { bytes, hidden_parse })
+                Some(bytes)
             }
             b'B' => {
                 let (portal, rest) = text(body)?;
                 let (name, rest) = text(rest)?;
                 let statement = self.statements.get(name)?;
-                let bind = message(b'B', &[portal, b"\0", &own_name(statement.id), rest]);
-                Some(statement.ahead_of(bind, server))
+                let mut bytes = statement.prepare(server, answers, limit, Shown::Nothing);
+                bytes.extend(message(b'B', &[portal, b"\0", &own_name(statement.id), rest]));
+                Some(bytes)
             }
             b'D' if body.first() == Some(&b'S') => {
                 let (name, _) = text(&body[1..])?;
                 let statement = self.statements.get(name)?;
-                let describe = message(b'D', &[b"S", &own_name(statement.id)]);
-                Some(statement.ahead_of(describe, server))
+                let mut bytes = statement.prepare(server, answers, limit, Shown::Nothing);
+                bytes.extend(message(b'D', &[b"S", &own_name(statement.id)]));
+                Some(bytes)
             }
             b'C' if body.first() == Some(&b'S') => {
                 let (name, _) = text(&body[1..])?;
                 self.statements.remove(name)?;
-                // Others may use it; closing what is not there is answered the same.
-                Some(Rewritten { bytes: message(b'C', &[b"S", b"\0"]), hidden_parse: false })
+                // Others may have prepared the same.
+                answers.expect(b'3', Shown::AsItIs, None);
+                Some(message(b'C', &[b"S", b"PGBOUNCER_NONE\0"]))
             }
             _ => None,
         }
@@ -103,14 +185,28 @@ impl Named {
 }
 
 impl Statement {
-    /// The message, behind a Parse where this connection does not know the statement.
-    fn ahead_of(&self, message_itself: Vec<u8>, server: &mut Server) -> Rewritten {
-        let hidden_parse = server.prepared.insert(self.id);
-        let mut bytes = Vec::new();
-        if hidden_parse {
-            bytes.extend(message(b'P', &[&own_name(self.id), &self.body]));
+    /// What makes the connection know the statement; nothing if it does. Of too many, that goes
+    /// which was prepared first.
+    fn prepare(
+        &self,
+        server: &mut Server,
+        answers: &mut Answers,
+        limit: usize,
+        shown: Shown,
+    ) -> Vec<u8> {
+        if server.prepared.contains(&self.id) {
+            return Vec::new();
         }
-        bytes.extend(message_itself);
-        Rewritten { bytes, hidden_parse }
+        let mut bytes = Vec::new();
+        if server.prepared.len() >= limit
+            && let Some(oldest) = server.prepared.pop_front()
+        {
+            answers.expect(b'3', Shown::Nothing, None);
+            bytes.extend(message(b'C', &[b"S", &own_name(oldest)]));
+        }
+        server.prepared.push_back(self.id);
+        answers.expect(b'1', shown, Some(self.id));
+        bytes.extend(message(b'P', &[&own_name(self.id), &self.body]));
+        bytes
     }
 }

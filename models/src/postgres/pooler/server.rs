@@ -1,6 +1,6 @@
 //! One connection to the server.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
@@ -18,8 +18,8 @@ pub struct Server {
     pub welcome: Vec<u8>,
     pub made: Duration,
     pub idle_since: Duration,
-    /// The pooler's own prepared statements on it.
-    pub prepared: BTreeSet<u64>,
+    /// The pooler's own prepared statements on it, the oldest first.
+    pub prepared: VecDeque<u64>,
 }
 
 impl Server {
@@ -57,7 +57,7 @@ impl Server {
                 _ => return None,
             }
         }
-        let prepared = BTreeSet::new();
+        let prepared = VecDeque::new();
         Some(Server { connection, key, welcome, made: now, idle_since: now, prepared })
     }
 
