@@ -2,6 +2,7 @@
 #![cfg(not(madsim))]
 
 mod client;
+mod differential;
 mod errors;
 mod locks;
 mod queries;

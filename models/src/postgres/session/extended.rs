@@ -33,11 +33,9 @@ pub struct Portal {
 
 impl Session {
     pub(super) async fn parse(&mut self, name: &str, text: &str, oids: &[u32]) -> Result<()> {
-        if !name.is_empty() && self.prepared.contains_key(name) {
-            let message = format!("prepared statement \"{name}\" already exists");
-            return Err(PgError::new("42P05", message));
+        if name.is_empty() {
+            self.prepared.remove("");
         }
-        self.prepared.remove(name);
         let parsed = self.engine.lock().parses.parse(text)?;
         if parsed.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -57,6 +55,11 @@ impl Session {
                 (plan.params.clone(), Some(plan))
             }
         };
+        // The server finds this only when it has understood the statement.
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(PgError::new("42P05", message));
+        }
         let prepared = Prepared { parsed, params, plan };
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok(())
