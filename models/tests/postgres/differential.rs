@@ -299,8 +299,14 @@ async fn both(real: &Side, program: &[Step]) {
     assert_same(&unordered(real), &unordered(model));
 }
 
-/// Rows of a statement that asks for no order have none.
+/// Rows of a statement that asks for no order have none, and which of several bad ones is met first
+/// is open, too.
 fn unordered(mut transcript: Vec<String>) -> Vec<String> {
+    for line in &mut transcript {
+        if let Some(at) = line.find(" (Failing row contains") {
+            line.truncate(at);
+        }
+    }
     let mut at = 0;
     while at < transcript.len() {
         let is_row = |line: &String| line.get(1..).is_some_and(|rest| rest.starts_with(": row"));

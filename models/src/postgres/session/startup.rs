@@ -9,7 +9,7 @@ use super::Session;
 use super::settings::Settings;
 use super::xact::Xact;
 use crate::postgres::engine::{Engine, Wish};
-use crate::postgres::error::{PgError, Result};
+use crate::postgres::error::PgError;
 use crate::postgres::wire::{Connection, First, Out};
 
 /// What the welcome tells without being asked.

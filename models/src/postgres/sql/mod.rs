@@ -15,6 +15,7 @@ pub use expr::{Arithmetic, ColumnRef, Comparison, Expr};
 pub use function::{Advisory, AggregateKind, Deed, Function};
 pub use parse::{Parsed, Parses};
 pub use plan::{
-    Action, Body, Conflict, Definition, Delete, Field, From, Group, Insert, Plan, Query, RowLock,
-    Select, SessionAction, Sort, Source, Update, WaitPolicy,
+    Action, Assignment, Body, Conflict, ConflictUpdate, Definition, Delete, Field, From, Group,
+    Insert, InsertSource, Plan, Query, RowLock, Select, SessionAction, Sort, Source, Update,
+    WaitPolicy,
 };
