@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Session;
 use super::xact::Block;
 use crate::postgres::error::{PgError, Result};
-use crate::postgres::sql::{Parsed, Plan};
+use crate::postgres::sql::{Parsed, Plan, parse};
 use crate::postgres::types::{Cell, Row, Type, from_binary, from_text, utf8};
 use crate::postgres::wire::{Bind, Out, Target};
 
@@ -36,7 +36,7 @@ impl Session {
         if name.is_empty() {
             self.prepared.remove("");
         }
-        let parsed = self.engine.lock().parses.parse(text)?;
+        let parsed = parse(text)?;
         if parsed.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(PgError::new("42601", message));

@@ -3,6 +3,7 @@
 use super::Session;
 use super::xact::Block;
 use crate::postgres::error::{PgError, Result};
+use crate::postgres::sql::parse;
 use crate::postgres::types::utf8;
 use crate::postgres::wire::Out;
 
@@ -33,10 +34,7 @@ impl Session {
     }
 
     async fn statements(&mut self, text: &[u8], out: &mut Out) -> Result<()> {
-        let parsed = {
-            let text = utf8(text)?;
-            self.engine.lock().parses.parse(text)?
-        };
+        let parsed = parse(utf8(text)?)?;
         if parsed.is_empty() {
             out.empty_query();
         }
