@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod exec;
 mod locks;
+mod pooler;
 mod server;
 mod session;
 mod settings;
@@ -16,6 +17,7 @@ mod store;
 mod types;
 mod wire;
 
+pub use pooler::{Pooler, PoolerSettings};
 pub use server::Postgres;
 pub use settings::{Micros, PostgresSettings};
 pub use types::{Array, Cell, Decimal, Float, Interval, Json, Row, Scalar};

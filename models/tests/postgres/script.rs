@@ -64,7 +64,7 @@ fn steps(transcript: &[String]) -> Vec<Vec<String>> {
     steps
 }
 
-struct Stage {
+pub struct Stage {
     side: Side,
     clients: BTreeMap<String, Client>,
     /// Connections whose last request has not been answered, and what came of it so far.
@@ -73,23 +73,41 @@ struct Stage {
 }
 
 pub async fn run(side: &Side, script: &[&str]) -> Vec<String> {
-    let mut stage = Stage {
-        side: side.clone(),
-        clients: BTreeMap::new(),
-        waiting: BTreeMap::new(),
-        transcript: Vec::new(),
-    };
+    let mut stage = Stage::new(side);
     for line in script {
-        stage.transcript.push(format!("> {line}"));
-        stage.line(line).await;
+        stage.step(line).await;
     }
-    for name in stage.waiting.keys().cloned().collect::<Vec<_>>() {
-        stage.answer(&name, FOR_EVER).await;
-    }
-    stage.transcript
+    stage.end().await
 }
 
 impl Stage {
+    pub fn new(side: &Side) -> Stage {
+        Stage {
+            side: side.clone(),
+            clients: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            transcript: Vec::new(),
+        }
+    }
+
+    pub async fn step(&mut self, line: &str) {
+        self.transcript.push(format!("> {line}"));
+        self.line(line).await;
+    }
+
+    /// Who has not been answered yet.
+    pub fn waiting(&self) -> impl Iterator<Item = &String> {
+        self.waiting.keys()
+    }
+
+    /// Everything that happened, once nobody waits any more.
+    pub async fn end(mut self) -> Vec<String> {
+        for name in self.waiting.keys().cloned().collect::<Vec<_>>() {
+            self.answer(&name, FOR_EVER).await;
+        }
+        self.transcript
+    }
+
     async fn line(&mut self, line: &str) {
         let (head, rest) = line.split_once(' ').unwrap_or((line, ""));
         if head == "sleep" {

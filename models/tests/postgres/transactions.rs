@@ -258,3 +258,28 @@ fn tables_come_and_go_with_their_transaction() {
         ],
     );
 }
+
+#[test]
+fn a_table_made_again_is_another() {
+    compare(
+        "again",
+        &[
+            "a create table t (id int)",
+            "a begin",
+            "a drop table t",
+            "a commit",
+            "a create table t (x int)",
+            "a begin",
+            "a create index i on t (x)",
+            "a create index j on t (id)",
+            "a rollback",
+            "a begin",
+            "a drop table t",
+            "a create table t (y int)",
+            "b select * from t",
+            "a select * from t",
+            "a rollback",
+            "a select * from t",
+        ],
+    );
+}

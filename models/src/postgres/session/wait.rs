@@ -65,8 +65,9 @@ impl Session {
         loop {
             tokio::select! {
                 biased;
-                _ = &mut ticket => return Ok(()),
+                // A shutdown ends everybody, also who could go on because another has been ended.
                 wish = self.signal.wish(false) => return Err(granted(wish)),
+                _ = &mut ticket => return Ok(()),
                 () = sleep_until(look) => {
                     if self.engine.lock().locks.in_a_circle(self.pid) {
                         return Err(PgError::new("40P01", "deadlock detected"));
