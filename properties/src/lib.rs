@@ -13,6 +13,8 @@ pub mod graphs;
 pub mod model;
 pub mod outcome;
 pub mod payment;
+#[cfg(not(madsim))]
+mod peer;
 pub mod property;
 pub mod registry;
 pub mod scenario;

@@ -20,6 +20,8 @@ mod kills;
 mod lane;
 mod observed;
 mod own_text;
+#[cfg(not(madsim))]
+mod part;
 mod prepare;
 mod run;
 mod script;
@@ -39,6 +41,8 @@ pub use compare::Difference;
 pub use kills::{Kills, check_kills};
 #[cfg(not(madsim))]
 pub use lane::doors;
+#[cfg(not(madsim))]
+pub use part::{Part, Performed};
 pub use prepare::{Prepared, prepare};
 #[cfg(madsim)]
 pub use simulated::check_simulated;
