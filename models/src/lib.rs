@@ -11,6 +11,7 @@ pub mod effect_log;
 #[cfg(madsim)]
 pub mod leaky_log;
 pub mod payments;
+pub mod postgres;
 
 #[cfg(madsim)]
 pub use browser::{Browser, Ending, Leave, Visit};

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use durasim_models::leaky_log::TICK;
 use durasim_models::{EffectLog, LeakyLog};
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
@@ -11,8 +10,7 @@ use durasim_runtime::http::{self, HandlerConfig, HandlerShape};
 use durasim_runtime::{CompiledGraph, Saver};
 use durasim_sim::{Process, World};
 
-use super::doors::{Accepting, doors};
-use super::hold::Holds;
+use super::doors::{Accepting, Around, doors};
 use super::instruments::Measured;
 use super::rows;
 use super::store::{FaultySaver, StoreFaults};
@@ -57,7 +55,7 @@ pub(super) struct Program {
     pub log: EffectLog,
     pub leaky: Option<LeakyLog>,
     pub faults: Arc<StoreFaults>,
-    pub holds: Holds,
+    pub around: Around,
 }
 
 impl Fleet {
@@ -139,15 +137,15 @@ impl Server {
 
 /// One life of a server: open the store, compile the graph, serve.
 async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) {
-    let Program { scenario, entry, log, leaky, faults, holds } = program;
-    let tick = leaky.as_ref().map(|_| TICK);
-    let doors = doors(&process, holds, tick);
+    let Program { scenario, entry, log, leaky, faults, around } = program;
+    let doors = doors(&process, around);
+    let options = scenario.options().expect("options are read once before a sweep");
     let mut memory = None;
-    let late_writes = scenario.profile.late_writes();
+    let late_writes = options.late_writes;
     let inner: Arc<dyn Saver> = match scenario.store {
         Store::Sqlite => {
-            let options = SqliteOptions { late_writes, ..SqliteOptions::default() };
-            let opening = SqliteSaver::open_with(DATABASE, &doors, options);
+            let choices = SqliteOptions { late_writes, ..SqliteOptions::default() };
+            let opening = SqliteSaver::open_with(DATABASE, &doors, choices);
             opening.await.expect("the database opens")
         }
         Store::Memory => {
@@ -164,7 +162,7 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
         effects: scenario.effects,
         attempts: Default::default(),
     }));
-    let graph = (entry.build)(&world).compile(Some(saver), &doors, scenario.profile.options());
+    let graph = (entry.build)(&world).compile(Some(saver), &doors, options);
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =
         Running { graph: Some(graph.clone()), memory };

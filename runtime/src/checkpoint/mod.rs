@@ -5,6 +5,7 @@ pub mod history;
 pub mod id;
 mod late;
 pub mod memory;
+pub mod postgres;
 pub(crate) mod prune;
 pub mod saver;
 pub mod sqlite;

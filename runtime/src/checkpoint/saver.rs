@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use super::history::{self, DeltaHistories};
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
@@ -148,7 +149,8 @@ pub struct Claim {
 }
 
 /// What becomes of a write that reaches a thread after the thread was deleted (langgraph#7206).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LateWrites {
     /// As LangGraph: it lands, and brings a part of the thread back.
     Land,

@@ -14,7 +14,7 @@ use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
 use super::run::Start;
 use super::turns::turns;
-use crate::checkpoint::saver::{Claim, Saver, SaverError};
+use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey, codec, id, reserved,
 };
@@ -332,8 +332,11 @@ impl RunCore {
 impl GraphInner {
     /// What a run or an update asks of the thread, from this moment on.
     pub(super) fn claim(&self) -> Claim {
-        let parent_is_head = self.options.forks == Forks::Refused;
-        Claim { since: Some(self.mint.moment()), parent_is_head }
+        let since = match self.options.late_writes {
+            LateWrites::Land => None,
+            LateWrites::Refused => Some(self.mint.moment()),
+        };
+        Claim { since, parent_is_head: self.options.forks == Forks::Refused }
     }
 
     /// Under the option that says so: ids minted from now on are greater than that of the thread's

@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 /// Runs a test on the real runtime.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().build().expect("a runtime").block_on(future)
+    builder.enable_all().build().expect("a runtime").block_on(future)
 }
 
 /// A SQLite file of one test, removed with its WAL when the test is over.
@@ -53,6 +53,24 @@ impl TestFile {
 impl Drop for TestFile {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+/// A PostgreSQL server for the tests of one file, which share it. It goes with the last of them.
+pub struct Server;
+
+#[cfg(not(madsim))]
+impl Server {
+    /// `None`, with a line that says so, where there is none.
+    pub fn get() -> Option<Arc<durasim_cluster::Cluster>> {
+        static RUNNING: Mutex<std::sync::Weak<durasim_cluster::Cluster>> =
+            Mutex::new(std::sync::Weak::new());
+        let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        running.upgrade().or_else(|| {
+            let started = Arc::new(durasim_cluster::Cluster::for_test()?);
+            *running = Arc::downgrade(&started);
+            Some(started)
+        })
     }
 }
 
@@ -161,7 +179,8 @@ pub fn shared(value: impl Into<Value>) -> Shared {
 /// A checkpoint with a bit of everything.
 pub fn checkpoint(n: u32) -> Checkpoint {
     let version: Arc<str> = format!("{:032}.0.5", n + 1).into();
-    let versions = [("steps".into(), version.clone()), ("branch:to:b".into(), version)];
+    let versions =
+        ["steps", "charge", "branch:to:b"].map(|channel| (channel.into(), version.clone()));
     Checkpoint {
         layout: LAYOUT_VERSION,
         ts: "2026-11-29T18:57:34.411469+00:00".to_owned(),

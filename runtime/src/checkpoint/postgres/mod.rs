@@ -1,0 +1,186 @@
+//! Checkpoints in PostgreSQL, in the very tables of langgraph-checkpoint-postgres 3.1.1: Python
+//! LangGraph can continue a thread that was written here, and the reverse.
+
+mod connection;
+mod document;
+mod errors;
+mod lock;
+mod migrations;
+mod put;
+mod rows;
+mod statements;
+mod target;
+mod threads;
+mod wire;
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::codec::encode_metadata;
+use super::memory::{parent_id, point};
+use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
+use super::{CheckpointTuple, ThreadKey, id};
+use crate::doors::{Doors, Operation};
+use connection::{Again, Store};
+use put::{CheckpointRows, WriteRows};
+
+/// Choices for [`PostgresSaver::open_with`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresOptions {
+    /// Connections are made when they are needed and kept.
+    pub max_connections: usize,
+    /// How long a call waits for a free connection before it fails.
+    pub acquire_limit: Duration,
+    /// How long a call waits for the server's answer before it fails, and its connection with it.
+    /// Whether the call took effect is unknown then.
+    pub answer_limit: Duration,
+    /// How long a call is made again and again while the server cannot be reached or breaks
+    /// connections off, as when it is restarted, before the call fails.
+    pub outage_limit: Duration,
+    pub late_writes: LateWrites,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> PostgresOptions {
+        PostgresOptions {
+            max_connections: 10,
+            acquire_limit: Duration::from_secs(30),
+            answer_limit: Duration::from_secs(60),
+            outage_limit: Duration::from_secs(10),
+            late_writes: LateWrites::default(),
+        }
+    }
+}
+
+/// Keeps checkpoints in a PostgreSQL database over a few connections.
+pub struct PostgresSaver {
+    store: Store,
+}
+
+impl PostgresSaver {
+    /// Opens the database with the default options, making its tables where they are missing.
+    pub async fn open(url: &str, doors: &Doors) -> Result<Arc<PostgresSaver>, SaverError> {
+        PostgresSaver::open_with(url, doors, PostgresOptions::default()).await
+    }
+
+    pub async fn open_with(
+        url: &str,
+        doors: &Doors,
+        options: PostgresOptions,
+    ) -> Result<Arc<PostgresSaver>, SaverError> {
+        let store = Store::new(url, doors, options)?;
+        migrations::migrate(&store).await.map_err(|failure| store.error(failure))?;
+        Ok(Arc::new(PostgresSaver { store }))
+    }
+
+    /// Calls that come later fail, and connections go when the calls under way are over.
+    pub fn close(&self) {
+        self.store.close();
+    }
+}
+
+impl Saver for PostgresSaver {
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        self.store.call(point, Again::Yes, (key.clone(), id), |(key, id), client| {
+            Box::pin(rows::get(client, key, id.as_deref()))
+        })
+    }
+
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>> {
+        let thread: Arc<str> = thread.into();
+        let namespace: Option<Arc<str>> = namespace.map(Arc::from);
+        let point = point(Operation::SaverRead, &thread, "");
+        let asked = (thread, namespace, filter);
+        self.store.call(point, Again::Yes, asked, |(thread, namespace, filter), client| {
+            Box::pin(rows::list(client, thread, namespace.as_deref(), filter))
+        })
+    }
+
+    fn put(&self, put: Put) -> SaverResult<()> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let Put { key, parent, checkpoint, metadata, new_versions, claim } = put;
+            let (document, blobs) = document::write(&checkpoint, &new_versions)?;
+            let metadata = String::from_utf8(encode_metadata(&metadata)).expect("JSON is UTF-8");
+            let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
+            let rows = CheckpointRows {
+                key,
+                id: checkpoint.id,
+                parent: parent_id(parent),
+                document,
+                metadata,
+                blobs,
+                claim,
+                late_writes: store.options.late_writes,
+            };
+            store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
+        })
+    }
+
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
+            let rows = WriteRows::new(put, store.options.late_writes)?;
+            store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
+        })
+    }
+
+    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
+        self.prune(&[thread.into()], Keep::Nothing)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        let (from, to): (Arc<str>, Arc<str>) = (from.into(), to.into());
+        let point = point(Operation::SaverWrite, &to, "");
+        // The second time, the first would be in its way.
+        self.store.call(point, Again::No, (from, to), |(from, to), client| {
+            Box::pin(threads::copy(client, from, to))
+        })
+    }
+
+    fn prune(&self, names: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        let Some(first) = names.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        let names = names.to_vec();
+        match keep {
+            Keep::Latest => self.store.call(point, Again::Yes, names, |names, client| {
+                Box::pin(async move {
+                    for name in names {
+                        threads::prune(client, name).await?;
+                    }
+                    Ok(())
+                })
+            }),
+            Keep::Nothing => {
+                let remembers = self.store.options.late_writes == LateWrites::Refused;
+                let clock = remembers.then(|| self.store.doors.clock.clone());
+                self.store.call(point, Again::Yes, (names, clock), |(names, clock), client| {
+                    Box::pin(async move {
+                        for name in names {
+                            let moment = clock.as_ref().map(|clock| id::last_of(clock.now()));
+                            threads::delete(client, name, moment.as_deref()).await?;
+                        }
+                        Ok(())
+                    })
+                })
+            }
+        }
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        let Some(first) = runs.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        self.store.call(point, Again::Yes, runs.to_vec(), |runs, client| {
+            Box::pin(threads::delete_runs(client, runs))
+        })
+    }
+}
