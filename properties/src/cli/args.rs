@@ -168,8 +168,8 @@ pub struct BenchArgs {
 pub struct PeerArgs {
     #[arg(long)]
     pub store: PeerStore,
-    /// The store's file
-    #[arg(long, value_name = "PATH", required_if_eq("store", "sqlite"))]
+    /// The store's file, or its database
+    #[arg(long, value_name = "PATH|URL", required_if_eq_any([("store", "sqlite"), ("store", "postgres")]))]
     pub at: Option<String>,
 }
 
@@ -177,6 +177,7 @@ pub struct PeerArgs {
 pub enum PeerStore {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 /// A range of seeds, never empty.

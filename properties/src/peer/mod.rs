@@ -14,6 +14,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::{Doors, Saver};
 use serde_json::{Value as Json, json};
@@ -59,8 +60,11 @@ impl Peer {
             PeerStore::Sqlite => {
                 SqliteSaver::open(at, &doors).await.map_err(|error| error.to_string())?
             }
+            PeerStore::Postgres => {
+                PostgresSaver::open(at, &doors).await.map_err(|error| error.to_string())?
+            }
         };
-        let values = Values::new(&doors, false);
+        let values = Values::new(&doors, matches!(args.store, PeerStore::Postgres));
         Ok(Peer { doors, saver, values, part: None })
     }
 

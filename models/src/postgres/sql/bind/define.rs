@@ -40,7 +40,9 @@ impl Binder<'_> {
                         Definition::DropIndex { name: name.clone(), if_exists, concurrently }
                     }
                     _ => {
-                        return Err(PgError::unsupported(format_args!("the statement {statement}")));
+                        return Err(PgError::unsupported(format_args!(
+                            "the statement {statement}"
+                        )));
                     }
                 }
             }
