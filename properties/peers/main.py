@@ -5,6 +5,7 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import workers
@@ -90,6 +91,7 @@ def arguments():
     parser.add_argument("--store", choices=STORES)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--postgres", help="URL of a database whose user may make others")
+    parser.add_argument("--seed", type=int, default=time.time_ns() // 1_000_000_000)
     parser.add_argument("--no-postgres", help="why there is none")
     return parser.parse_args()
 

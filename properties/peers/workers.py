@@ -53,8 +53,8 @@ def all_cases(binary, store, stores, paths):
         "at": shared_at or stores.fresh(store),
         "path": path,
     } | more
-    late = []
-    with multiprocessing.get_context("spawn").Pool((os.cpu_count() or 1) + 2) as pool:
+    late, cores = [], os.cpu_count() or 1
+    with multiprocessing.get_context("spawn").Pool(min(len(paths), cores + 2)) as pool:
         for path, (case, results) in zip(paths, pool.imap(hand_over, map(job, paths))):
             bad = [plan for plan, found in results if found]
             if bad and varies.rests_on_time(case):
