@@ -12,6 +12,7 @@ use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
 use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
+use super::puts::Puts;
 use super::run::Start;
 use super::turns::turns;
 use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
@@ -314,7 +315,7 @@ impl RunCore {
             before_head,
             resuming: None,
             output: None,
-            puts: Default::default(),
+            puts: Puts::new(graph.options.write_order),
             running: Default::default(),
             leaving: Vec::new(),
             ended: Vec::new(),

@@ -35,8 +35,9 @@ impl Session {
             Function::TerminateBackend => Ok(self.signal_backend(&args[0], Wish::Terminate)),
             Function::SetConfig => {
                 let text = |at: usize| args[at].as_str().unwrap_or_default();
-                self.set(&text(0).to_lowercase(), Some(text(1)), args[2].is_true())?;
-                Ok(args[1].clone())
+                let name = text(0).to_lowercase();
+                self.set(&name, Some(text(1)), args[2].is_true())?;
+                self.setting(&name).map(Cell::text)
             }
             other => Err(PgError::unsupported(format_args!("the function {other:?}"))),
         }

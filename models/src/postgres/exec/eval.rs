@@ -133,6 +133,10 @@ pub fn eval(ctx: &Context<'_>, env: &Env<'_>, expr: &Expr) -> Result<Cell, Halt>
                 }
             }
         }
+        Expr::ArrayOf(query, ty) => {
+            let rows = query::rows(ctx, query, Some(env))?;
+            array(*ty, rows.iter().map(|row| row[0].clone()).collect())
+        }
         Expr::Exists(query) => Ok(Cell::Bool(!query::rows(ctx, query, Some(env))?.is_empty())),
         Expr::In(left, query) => {
             let left = eval(ctx, env, left)?;

@@ -107,6 +107,10 @@ pub fn apply(ctx: &Context<'_>, function: Function, args: &[Cell]) -> Result<Cel
                 return Err(PgError::new("42704", message));
             }
         },
+        ToRegclass => {
+            let known = ctx.store.relation_named(text(0), ctx.snapshot.own());
+            if known { args[0].clone() } else { Cell::Null }
+        }
         CurrentDatabase => Cell::text(&ctx.facts.database[..]),
         CurrentUser => Cell::text(&ctx.facts.user[..]),
         CurrentSchema => Cell::text("public"),

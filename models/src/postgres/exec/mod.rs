@@ -22,6 +22,7 @@ mod query;
 mod rows;
 mod scan;
 
+pub use arithmetic::compute;
 pub use eval::{Context, Env, Facts};
 pub use function::VERSION;
 pub use memo::{Halt, Memo};

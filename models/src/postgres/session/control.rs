@@ -5,8 +5,8 @@ use super::statement::Outcome;
 use super::xact::Block;
 use crate::postgres::clock::pause;
 use crate::postgres::error::{PgError, Result};
-use crate::postgres::sql::{Field, SessionAction};
-use crate::postgres::types::{Cell, Type};
+use crate::postgres::sql::SessionAction;
+use crate::postgres::types::Cell;
 
 fn done(tag: &str) -> Result<Outcome> {
     Ok(Outcome { tag: tag.to_owned(), fields: None, rows: Vec::new() })
@@ -20,7 +20,7 @@ impl Session {
     pub(super) async fn control(&mut self, action: SessionAction) -> Result<Outcome> {
         let in_block = self.xact.block == Block::Explicit;
         match action {
-            SessionAction::Begin => {
+            SessionAction::Begin { start } => {
                 match self.xact.block {
                     Block::Explicit => {
                         self.warn("25001", "there is already a transaction in progress");
@@ -31,7 +31,7 @@ impl Session {
                         self.xact.begin(Block::Explicit, now);
                     }
                 }
-                done("BEGIN")
+                done(if start { "START TRANSACTION" } else { "BEGIN" })
             }
             SessionAction::Commit => {
                 if !in_block {
@@ -96,9 +96,9 @@ impl Session {
                 done("RESET")
             }
             SessionAction::Show(name) => {
-                let value = Cell::text(self.settings.get(&name)?);
-                let field = Field { name, ty: Type::TEXT, origin: (0, 0) };
-                let (fields, rows) = (Some(vec![field]), vec![[value].into()]);
+                let value = self.settings.get(&name).map(Cell::text);
+                let value = value.inspect_err(|_| self.announced = None)?;
+                let (fields, rows) = (self.announced.clone(), vec![[value].into()]);
                 Ok(Outcome { tag: "SHOW".to_owned(), fields, rows })
             }
             SessionAction::DiscardAll if in_block || self.several => {
@@ -131,6 +131,10 @@ impl Session {
     fn find_savepoint(&self, name: &str) -> Result<usize> {
         let missing = || PgError::new("3B001", format!("savepoint \"{name}\" does not exist"));
         self.xact.find(name).ok_or_else(missing)
+    }
+
+    pub fn setting(&self, name: &str) -> Result<&str> {
+        self.settings.get(name)
     }
 
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {

@@ -53,7 +53,7 @@ impl Session {
             Some(statement) => {
                 self.refuse_if_failed(statement)?;
                 self.ensure_xact();
-                let plan = self.planned(statement, &declared, None).await?;
+                let plan = self.planned(statement, Some(&declared), None).await?;
                 (plan.params.clone(), Some(plan))
             }
         };
@@ -152,7 +152,7 @@ impl Session {
         };
         if portal.rows.is_none() {
             let params = portal.params.clone();
-            let declared = &prepared.params;
+            let declared = Some(&prepared.params[..]);
             let outcome = self.execute(statement, declared, prepared.plan.clone(), params).await;
             self.tell_notices(out);
             let outcome = outcome?;
@@ -178,12 +178,17 @@ impl Session {
         }
         let portal = self.portal(name)?;
         let rows = portal.rows.as_mut().expect("it was executed above");
-        let limit = if limit == 0 { rows.len() } else { limit };
-        let sent = rows.drain(..limit.min(rows.len())).collect::<Vec<_>>();
+        let most = if limit == 0 { rows.len() } else { limit };
+        let sent = rows.drain(..most.min(rows.len())).collect::<Vec<_>>();
         sent.iter().for_each(|row| out.data_row(row, &formats));
-        match rows.is_empty() {
-            true => out.command_complete(&portal.tag),
-            false => out.portal_suspended(),
+        if sent.len() == limit && limit > 0 {
+            // Whether there are more shows only when they are asked for.
+            out.portal_suspended();
+        } else if portal.tag.starts_with("SELECT") {
+            // Each Execute counts its own.
+            out.command_complete(&format!("SELECT {}", sent.len()));
+        } else {
+            out.command_complete(&portal.tag);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use super::engine::{Engine, Signal};
 use super::error::{PgError, Severity};
 use super::exec::Facts;
 use super::locks::Pid;
+use super::sql::Field;
 pub use extended::format_at;
 use extended::{Portal, Prepared};
 pub use listen::serve;
@@ -45,6 +46,8 @@ pub struct Session {
     deadline: Option<Instant>,
     /// Is the statement one of several in a simple query?
     several: bool,
+    /// The fields of the statement that runs, as soon as they are known.
+    announced: Option<Vec<Field>>,
     /// Notices and warnings on their way to the client.
     notices: Vec<PgError>,
 }

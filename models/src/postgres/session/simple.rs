@@ -42,12 +42,13 @@ impl Session {
         }
         self.several = parsed.len() > 1;
         for (at, statement) in parsed.iter().enumerate() {
-            let outcome = self.execute(statement, &[], None, Vec::new()).await?;
+            let result = self.execute(statement, None, None, Vec::new()).await;
+            // Fields are told before the statement runs, and so before what goes wrong in it.
+            let fields = self.announced.take();
+            fields.iter().for_each(|fields| out.row_description(fields, &[]));
             self.tell_notices(out);
-            if let Some(fields) = &outcome.fields {
-                out.row_description(fields, &[]);
-                outcome.rows.iter().for_each(|row| out.data_row(row, &[]));
-            }
+            let outcome = result?;
+            outcome.rows.iter().for_each(|row| out.data_row(row, &[]));
             // The last statement's commit comes before its end is told, so that whoever hears of it
             // can rely on it.
             if at + 1 == parsed.len() && self.xact.block == Block::Implicit {

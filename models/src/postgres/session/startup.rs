@@ -125,6 +125,7 @@ async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
         portals: BTreeMap::new(),
         deadline: None,
         several: false,
+        announced: None,
         notices: Vec::new(),
     };
     out.authenticated();
@@ -135,10 +136,4 @@ async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
     out.ready(b'I');
     connection.send(&mut out).await.map_err(|_| Refusal::Gone)?;
     Ok(session)
-}
-
-impl Session {
-    fn setting(&self, name: &str) -> Result<&str> {
-        self.settings.get(name)
-    }
 }

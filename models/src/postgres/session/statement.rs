@@ -9,8 +9,8 @@ use super::{Run, Session};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::exec;
 use crate::postgres::locks::Mode;
-use crate::postgres::sql::bind::bind;
-use crate::postgres::sql::{Action, Definition, Field, Plan, SessionAction};
+use crate::postgres::sql::bind::{bind, session_action};
+use crate::postgres::sql::{Action, Before, Field, Plan};
 use crate::postgres::types::{Cell, Row, Type};
 
 /// What a statement gives back.
@@ -47,7 +47,7 @@ impl Session {
     pub(super) async fn planned(
         &mut self,
         statement: &Statement,
-        declared: &[Type],
+        declared: Option<&[Type]>,
         known: Option<Arc<Plan>>,
     ) -> Result<Arc<Plan>> {
         let mut known = known;
@@ -75,10 +75,11 @@ impl Session {
     pub(super) async fn execute(
         &mut self,
         statement: &Statement,
-        declared: &[Type],
+        declared: Option<&[Type]>,
         known: Option<Arc<Plan>>,
         params: Vec<Cell>,
     ) -> Result<Outcome> {
+        self.announced = None;
         self.signal.forget_cancel();
         self.start_timer();
         self.engine.lock().running += 1;
@@ -99,7 +100,7 @@ impl Session {
     async fn execute_inside(
         &mut self,
         statement: &Statement,
-        declared: &[Type],
+        declared: Option<&[Type]>,
         known: Option<Arc<Plan>>,
         params: Vec<Cell>,
     ) -> Result<Outcome> {
@@ -107,23 +108,37 @@ impl Session {
         let latency = self.engine.latency(label, &self.actor, self.engine.settings.statement_us);
         self.sleep(latency).await?;
         self.refuse_if_failed(statement)?;
-        if let Some(action) = control(statement)? {
+        if let Some((action, fields)) = session_action(statement)? {
+            self.announced = fields;
             return self.control(action).await;
         }
-        self.ensure_xact();
-        let plan = self.planned(statement, declared, known).await?;
-        if plan.action.is_concurrent() && (self.xact.block == Block::Explicit || self.several) {
+        let in_block = self.xact.block == Block::Explicit || self.several;
+        if in_block && is_concurrent(statement) {
             let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
             return Err(PgError::new("25001", message));
         }
+        self.ensure_xact();
+        let plan = self.planned(statement, declared, known).await?;
+        self.announced = plan.fields.clone();
         let mut run = self.start_run(params);
         self.perform_plan(&mut run, &plan).await
     }
 
     async fn perform_plan(&mut self, run: &mut Run, plan: &Plan) -> Result<Outcome> {
-        if !plan.with.is_empty() {
-            self.settle(run, |ctx| exec::with(ctx, &plan.with)).await?;
+        for before in &plan.with {
+            run.memo.next_row();
+            match before {
+                Before::Query(query) => {
+                    let query = std::slice::from_ref(query);
+                    self.settle(run, |ctx| exec::with(ctx, query)).await?;
+                }
+                Before::Change(id, action) => {
+                    let (_, rows) = self.change(run, action).await?;
+                    run.memo.note_with(*id, Arc::new(rows));
+                }
+            }
         }
+        run.memo.next_row();
         let fields = plan.fields.clone();
         let (tag, rows) = match &plan.action {
             Action::Query(query) => {
@@ -136,6 +151,20 @@ impl Session {
                 };
                 (format!("SELECT {}", rows.len()), rows)
             }
+            Action::Insert(_) | Action::Update(_) | Action::Delete(_) => {
+                self.change(run, &plan.action).await?
+            }
+            Action::Define(definition) => {
+                (self.define(run, definition).await?.to_owned(), Vec::new())
+            }
+            Action::Session(action) => return self.control(action.clone()).await,
+        };
+        Ok(Outcome { tag, fields, rows })
+    }
+
+    /// INSERT, UPDATE or DELETE: its tag, and what RETURNING shows.
+    async fn change(&mut self, run: &mut Run, action: &Action) -> Result<(String, Vec<Row>)> {
+        Ok(match action {
             Action::Insert(insert) => {
                 let (count, rows) = self.insert(run, insert).await?;
                 (format!("INSERT 0 {count}"), rows)
@@ -148,12 +177,8 @@ impl Session {
                 let (count, rows) = self.delete(run, delete).await?;
                 (format!("DELETE {count}"), rows)
             }
-            Action::Define(definition) => {
-                (self.define(run, definition).await?.to_owned(), Vec::new())
-            }
-            Action::Session(action) => return self.control(action.clone()).await,
-        };
-        Ok(Outcome { tag, fields, rows })
+            _ => return Err(PgError::unsupported("WITH of a statement of this kind")),
+        })
     }
 
     async fn lock_table(&mut self, table: u32, mode: Mode) -> Result<()> {
@@ -167,14 +192,6 @@ impl Session {
     }
 }
 
-/// The action of a statement that concerns the session only; LOCK TABLE wants its plan.
-fn control(statement: &Statement) -> Result<Option<SessionAction>> {
-    let found = crate::postgres::sql::bind::session_action(statement)?;
-    Ok(found.map(|(action, _)| action))
-}
-
-impl Action {
-    fn is_concurrent(&self) -> bool {
-        matches!(self, Action::Define(Definition::CreateIndex { concurrently: true, .. }))
-    }
+fn is_concurrent(statement: &Statement) -> bool {
+    matches!(statement, Statement::CreateIndex(create) if create.concurrently)
 }

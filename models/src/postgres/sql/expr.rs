@@ -38,6 +38,8 @@ pub enum Expr {
     Call(Function, Vec<Expr>),
     /// The one row and column of a query, or null.
     Scalar(Box<Query>),
+    /// `ARRAY(query)`, of elements of this type.
+    ArrayOf(Box<Query>, Type),
     Exists(Box<Query>),
     /// `left IN (query)`
     In(Box<Expr>, Box<Query>),
@@ -97,7 +99,11 @@ impl Expr {
             see(ColumnRef { up, ..*reference });
         }
         self.children(&mut |child| child.columns(depth, see));
-        if let Expr::Scalar(query) | Expr::Exists(query) | Expr::In(_, query) = self {
+        if let Expr::Scalar(query)
+        | Expr::ArrayOf(query, _)
+        | Expr::Exists(query)
+        | Expr::In(_, query) = self
+        {
             query.expressions(&mut |expr, inner| expr.columns_dyn(depth + inner, see));
         }
     }
@@ -106,11 +112,16 @@ impl Expr {
         self.columns(depth, &mut |reference| see(reference));
     }
 
+    /// Does it run a query?
+    pub fn is_query(&self) -> bool {
+        matches!(self, Expr::Scalar(_) | Expr::ArrayOf(..) | Expr::Exists(_) | Expr::In(..))
+    }
+
     /// The expressions right below this one, those inside of a query not included.
     pub fn children<'a>(&'a self, see: &mut dyn FnMut(&'a Expr)) {
         match self {
             Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Aggregate(_) => {}
-            Expr::Scalar(_) | Expr::Exists(_) => {}
+            Expr::Scalar(_) | Expr::ArrayOf(..) | Expr::Exists(_) => {}
             Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) => all.iter().for_each(see),
             Expr::Array(all, _) | Expr::Call(_, all) => all.iter().for_each(see),
             Expr::Not(one) | Expr::IsNull(one) | Expr::Is(one, _) => see(one),

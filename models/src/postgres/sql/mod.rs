@@ -15,6 +15,6 @@ pub use expr::{Arithmetic, ColumnRef, Comparison, Expr};
 pub use function::{Advisory, AggregateKind, Deed, Function};
 pub use parse::{Parsed, Parses};
 pub use plan::{
-    Action, Body, Conflict, Definition, Delete, Field, From, Group, Insert, Plan, Query, RowLock,
-    Select, SessionAction, Sort, Source, Update, WaitPolicy,
+    Action, Before, Body, Conflict, Definition, Delete, Field, From, Group, Insert, Plan, Query,
+    RowLock, Select, SessionAction, Sort, Source, Update, WaitPolicy,
 };

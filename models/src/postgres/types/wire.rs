@@ -92,7 +92,11 @@ fn numeric(n: &Decimal, out: &mut Vec<u8>) {
 /// # Errors
 /// 22P03 where the bytes have another shape, 22021 for text that is no UTF-8.
 pub fn from_binary(ty: Type, bytes: &[u8]) -> Result<Cell> {
-    let bad = || PgError::new("22P03", format!("incorrect binary data format for {}", ty.name()));
+    let wanted = usize::try_from(ty.size()).unwrap_or(0);
+    let bad = || match bytes.len() < wanted {
+        true => PgError::new("08P01", "insufficient data left in message"),
+        false => PgError::new("22P03", format!("incorrect binary data format for {}", ty.name())),
+    };
     if ty.array {
         return read_array(ty, bytes);
     }

@@ -25,8 +25,9 @@ pub(in super::super) fn from_postgres(
         let namespace = row.text("checkpoint_ns")?;
         let versions = texts(&checkpoint["channel_versions"]);
         let inline = checkpoint["channel_values"].as_object().into_iter().flatten();
-        let mut values: BTreeMap<String, rmpv::Value> =
-            inline.map(|(name, value)| Ok((name.clone(), scalar(value)?))).collect::<Result<_, String>>()?;
+        let mut values: BTreeMap<String, rmpv::Value> = inline
+            .map(|(name, value)| Ok((name.clone(), scalar(value)?)))
+            .collect::<Result<_, String>>()?;
         for (channel, version) in &versions {
             let key = [thread, namespace, channel, version].map(str::to_owned);
             if let Some(value) = blobs.get(&key) {
@@ -133,7 +134,9 @@ fn scalar(value: &Json) -> Result<rmpv::Value, String> {
             (_, Some(value)) => value.into(),
             _ => number.as_f64().ok_or("a number out of range")?.into(),
         },
-        Json::Array(_) | Json::Object(_) => return Err("a list or a map in a checkpoint".to_owned()),
+        Json::Array(_) | Json::Object(_) => {
+            return Err("a list or a map in a checkpoint".to_owned());
+        }
     })
 }
 

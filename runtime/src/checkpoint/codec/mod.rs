@@ -10,8 +10,8 @@ mod msgpack;
 
 pub use checkpoint::{decode_checkpoint, encode_checkpoint};
 pub use known::{
-    delta_snapshot_value, interrupt_value, overwrite_value, read_delta_snapshot, read_interrupt,
-    read_overwrite, read_send, read_set, send_value, set_value,
+    delta_snapshot_value, interrupt_value, is_delta_snapshot, overwrite_value, read_delta_snapshot,
+    read_interrupt, read_overwrite, read_send, read_set, send_value, set_value,
 };
 pub use metadata::{decode_metadata, encode_metadata, without_nul};
 pub use msgpack::{MAX_DEPTH, pack, unpack};

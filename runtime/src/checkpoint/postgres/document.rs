@@ -12,15 +12,12 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use crate::checkpoint::codec::encode;
+use crate::checkpoint::codec::{encode, is_delta_snapshot};
 use crate::checkpoint::reserved::TASKS;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
 use crate::checkpoint::{ChannelVersions, Checkpoint};
 use crate::value::{Shared, Value};
-
-/// Extension code of a delta channel's snapshot.
-const DELTA_SNAPSHOT: i8 = 7;
 
 /// The columns of the values that are stored by version.
 #[derive(Default)]
@@ -48,7 +45,7 @@ pub(super) fn write(
         match Inline::of(value).map_err(|problem| unstorable(problem.to_owned()))? {
             Some(scalar) => inline.push((channel, scalar)),
             None => {
-                if let Value::Ext(DELTA_SNAPSHOT, _) = &**value {
+                if is_delta_snapshot(value) {
                     inline.push((channel, Inline::Word("true")));
                 }
                 if !checkpoint.channel_versions.contains_key(channel) {
@@ -187,7 +184,8 @@ pub(super) fn read(json: &str) -> Result<Checkpoint, String> {
     let missing = |key: &str| format!("{key} is missing");
     let mut values = IndexMap::new();
     for (channel, value) in fields.channel_values.unwrap_or_default() {
-        let value = inline(value).map_err(|problem| format!("channel {channel:?}: {problem}"))?;
+        let value =
+            inline(value.get()).map_err(|problem| format!("channel {channel:?}: {problem}"))?;
         values.insert(channel, value);
     }
     let mut seen = IndexMap::new();
@@ -226,8 +224,7 @@ fn versions(key: &str, found: IndexMap<Arc<str>, Json>) -> Result<ChannelVersion
 }
 
 /// A value that stands in the document.
-fn inline(json: &RawValue) -> Result<Shared, String> {
-    let text = json.get();
+pub(super) fn inline(text: &str) -> Result<Shared, String> {
     let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     let value = match is_number {
         true => number(text)?,

@@ -4,6 +4,7 @@
 mod connection;
 mod document;
 mod errors;
+mod history;
 mod lock;
 mod migrations;
 mod put;
@@ -18,11 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::codec::encode_metadata;
+use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
 use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
 use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
+use futures::future::BoxFuture;
 use put::{CheckpointRows, WriteRows};
 
 /// Choices for [`PostgresSaver::open_with`].
@@ -60,18 +63,24 @@ pub struct PostgresSaver {
 
 impl PostgresSaver {
     /// Opens the database with the default options, making its tables where they are missing.
-    pub async fn open(url: &str, doors: &Doors) -> Result<Arc<PostgresSaver>, SaverError> {
-        PostgresSaver::open_with(url, doors, PostgresOptions::default()).await
+    pub fn open(
+        url: &str,
+        doors: &Doors,
+    ) -> impl Future<Output = Result<Arc<PostgresSaver>, SaverError>> + Send + use<> {
+        PostgresSaver::open_with(url, doors, PostgresOptions::default())
     }
 
-    pub async fn open_with(
+    pub fn open_with(
         url: &str,
         doors: &Doors,
         options: PostgresOptions,
-    ) -> Result<Arc<PostgresSaver>, SaverError> {
-        let store = Store::new(url, doors, options)?;
-        migrations::migrate(&store).await.map_err(|failure| store.error(failure))?;
-        Ok(Arc::new(PostgresSaver { store }))
+    ) -> impl Future<Output = Result<Arc<PostgresSaver>, SaverError>> + Send + use<> {
+        let store = Store::new(url, doors, options);
+        async move {
+            let store = store?;
+            migrations::migrate(&store).await.map_err(|failure| store.error(failure))?;
+            Ok(Arc::new(PostgresSaver { store }))
+        }
     }
 
     /// Calls that come later fail, and connections go when the calls under way are over.
@@ -107,7 +116,7 @@ impl Saver for PostgresSaver {
     fn put(&self, put: Put) -> SaverResult<()> {
         let store = self.store.clone();
         Box::pin(async move {
-            let Put { key, parent, checkpoint, metadata, new_versions, claim } = put;
+            let Put { key, parent, checkpoint, metadata, new_versions, claim, .. } = put;
             let (document, blobs) = document::write(&checkpoint, &new_versions)?;
             let metadata = String::from_utf8(encode_metadata(&metadata)).expect("JSON is UTF-8");
             let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
@@ -131,6 +140,20 @@ impl Saver for PostgresSaver {
             let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
             let rows = WriteRows::new(put, store.options.late_writes)?;
             store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
+        })
+    }
+
+    fn get_delta_channel_history<'a>(
+        &'a self,
+        key: &ThreadKey,
+        id: Option<&str>,
+        channels: &[Arc<str>],
+    ) -> BoxFuture<'a, Result<DeltaHistories, SaverError>> {
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        let asked = (key.clone(), id, channels.to_vec());
+        self.store.call(point, Again::Yes, asked, |(key, id, channels), client| {
+            Box::pin(history::walk(client, key, id.as_deref(), channels))
         })
     }
 

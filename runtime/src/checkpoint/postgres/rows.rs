@@ -91,7 +91,8 @@ struct Answer<'a> {
     writes: BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, i32), Cell<'a>>>,
 }
 
-type Cell<'a> = (&'a str, Option<&'a str>, &'a [u8]);
+/// A write's channel, type and bytes.
+pub(super) type Cell<'a> = (&'a str, Option<&'a str>, &'a [u8]);
 
 impl<'a> Answer<'a> {
     fn sort(rows: &'a [Row]) -> Result<Answer<'a>, Failure> {

@@ -94,7 +94,7 @@ macro_rules! insert_checkpoint {
 /// A checkpoint and the values that are new with it, which claims nothing. Thread, namespace, id,
 /// parent, checkpoint, metadata; channels, versions, types, bytes.
 pub(super) const PUT: &str =
-    concat!("WITH blobs AS (\n    ", insert_blobs!(""), "\n)\n", insert_checkpoint!(""));
+    concat!("WITH blobs AS (\n    ", insert_blobs!(""), "\n)\n", insert_checkpoint!(" WHERE true"));
 
 /// As [`PUT`], if the claim holds. Answers one row: the thread's deletion, its head, and whether it
 /// was stored.
@@ -297,3 +297,35 @@ writes_gone AS (
         AND w.checkpoint_id = gone.checkpoint_id
 )
 SELECT DISTINCT thread_id FROM gone";
+
+/// The past of some channels: of a page of checkpoints, newest first, what their documents say of
+/// each channel (kind 0), and the values (1) and the writes (2) of those channels, as in a read.
+///
+/// Columns: kind, then by kind (checkpoint, parent, channel, version), (-, -, channel, version) or
+/// (checkpoint, task, channel, -), then type, the document's value, the bytes and the index.
+/// Thread, namespace, greatest id or null, channels, number of checkpoints.
+pub(super) const HISTORY: &str = "
+WITH target AS (
+    SELECT checkpoint_id, parent_checkpoint_id, checkpoint FROM checkpoints
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND ($3::text IS NULL OR checkpoint_id <= $3)
+    ORDER BY checkpoint_id DESC LIMIT $5
+),
+told AS (
+    SELECT t.checkpoint_id, t.parent_checkpoint_id, c.name,
+        t.checkpoint -> 'channel_versions' ->> c.name AS version,
+        t.checkpoint -> 'channel_values' -> c.name AS value
+    FROM target t CROSS JOIN unnest($4::text[]) AS c (name)
+)
+SELECT 0, t.checkpoint_id, t.parent_checkpoint_id, t.name, t.version, NULL::text, t.value,
+    NULL::bytea, 0
+FROM told t
+UNION ALL
+SELECT 1, NULL::text, NULL::text, b.channel, b.version, b.type, NULL::jsonb, b.blob, 0
+FROM (SELECT DISTINCT name, version FROM told) held
+INNER JOIN checkpoint_blobs b ON b.thread_id = $1 AND b.checkpoint_ns = $2
+    AND b.channel = held.name AND b.version = held.version
+UNION ALL
+SELECT 2, w.checkpoint_id, w.task_id, w.channel, NULL::text, w.type, NULL::jsonb, w.blob, w.idx
+FROM target t
+INNER JOIN checkpoint_writes w ON w.thread_id = $1 AND w.checkpoint_ns = $2
+    AND w.checkpoint_id = t.checkpoint_id AND w.channel = ANY ($4)";

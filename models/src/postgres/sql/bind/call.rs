@@ -26,6 +26,9 @@ impl Binder<'_> {
         if let Some(kind) = aggregate_named(&name) {
             return self.aggregate(kind, call);
         }
+        if let (FunctionArguments::Subquery(query), "array") = (&call.args, &name[..]) {
+            return self.array_of(query);
+        }
         let args = self.plain_arguments(call)?;
         match &name[..] {
             "coalesce" => {
@@ -78,6 +81,19 @@ impl Binder<'_> {
         }
     }
 
+    /// `ARRAY(query)`
+    fn array_of(&mut self, query: &sqlparser::ast::Query) -> Bound<Expr> {
+        let (query, fields) = self.query(query, true)?;
+        self.lockable(&query)?;
+        match &fields[..] {
+            [field] if !field.ty.array => {
+                let ty = Type { array: true, ..field.ty };
+                Ok((Expr::ArrayOf(Box::new(query), field.ty), ty))
+            }
+            _ => Err(PgError::new("42601", "subquery must return only one column")),
+        }
+    }
+
     fn plain_arguments(&mut self, call: &Call) -> Result<Vec<(Expr, Type)>> {
         let list = match &call.args {
             FunctionArguments::None => return Ok(Vec::new()),
@@ -101,8 +117,14 @@ impl Binder<'_> {
         let mut parts: Vec<(Expr, Type)> =
             NAMES.iter().map(|_| (Expr::Const(Cell::Null), Type::UNKNOWN)).collect();
         for arg in args {
-            let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = arg else {
-                return Err(PgError::unsupported("make_interval without names"));
+            let (name, value) = match arg {
+                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name, value),
+                FunctionArg::ExprNamed {
+                    name: Ast::Identifier(name),
+                    arg: FunctionArgExpr::Expr(value),
+                    ..
+                } => (name, value),
+                _ => return Err(PgError::unsupported("make_interval without names")),
             };
             let name = names::ident(name);
             let Some(at) = NAMES.iter().position(|known| *known == name) else {

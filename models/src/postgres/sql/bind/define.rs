@@ -36,8 +36,7 @@ impl Binder<'_> {
                         Definition::DropTables { names: all, if_exists }
                     }
                     (ObjectType::Index, [name]) => {
-                        let concurrently = false;
-                        Definition::DropIndex { name: name.clone(), if_exists, concurrently }
+                        Definition::DropIndex { name: name.clone(), if_exists }
                     }
                     _ => {
                         return Err(PgError::unsupported(format_args!(
@@ -286,7 +285,6 @@ impl Binder<'_> {
             // One that does not hold every row by its columns is a name only.
             columns: if exact { columns } else { Vec::new() },
             unique: create.unique,
-            concurrently: create.concurrently,
             if_not_exists: create.if_not_exists,
         })
     }

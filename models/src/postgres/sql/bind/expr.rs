@@ -1,8 +1,6 @@
 //! Binding expressions.
 
-use sqlparser::ast::{
-    self, CastKind, DateTimeField, Expr as Ast, FunctionArguments, InTarget, UnaryOperator, Value,
-};
+use sqlparser::ast::{self, CastKind, DateTimeField, Expr as Ast, InTarget, UnaryOperator, Value};
 
 use super::coerce::Context;
 use super::{Binder, Bound, names};
@@ -75,10 +73,19 @@ impl Binder<'_> {
                 self.like(expr, pattern, true, *negated)
             }
             Ast::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+                let outside = std::mem::replace(&mut self.conditional, true);
+                let bound = self.case(operand.as_deref(), conditions, else_result.as_deref());
+                self.conditional = outside;
+                bound
             }
             Ast::Array(array) => self.array(&array.elem),
-            Ast::Function(function) => self.call(function),
+            Ast::Function(function) => {
+                let outside = self.conditional;
+                self.conditional |= names::object(&function.name)? == "coalesce";
+                let bound = self.call(function);
+                self.conditional = outside;
+                bound
+            }
             Ast::Subquery(query) => {
                 let (query, fields) = self.query(query, true)?;
                 self.lockable(&query)?;
@@ -130,7 +137,8 @@ impl Binder<'_> {
     /// `$1`
     fn placeholder(&mut self, name: &str) -> Bound<Expr> {
         let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
-        let at = number.and_then(|number| number.checked_sub(1)).filter(|at| *at < 65_535);
+        let at = number.and_then(|number| number.checked_sub(1));
+        let at = at.filter(|at| self.takes_params && *at < 65_535);
         let missing = || PgError::new("42P02", format!("there is no parameter {name}"));
         let at = at.ok_or_else(missing)?;
         if self.params.len() <= at {
@@ -190,8 +198,7 @@ impl Binder<'_> {
     }
 
     fn is_null(&mut self, ast: &Ast, negated: bool) -> Bound<Expr> {
-        let bound = self.expr(ast)?;
-        let (expr, _) = self.settled(bound)?;
+        let (expr, _) = self.expr(ast)?;
         Ok((not(negated, Expr::IsNull(boxed(expr))), Type::BOOL))
     }
 
@@ -235,7 +242,7 @@ impl Binder<'_> {
     }
 
     /// A locking query inside an expression runs once and before the rest.
-    fn lockable(&self, query: &crate::postgres::sql::Query) -> Result<()> {
+    pub(super) fn lockable(&self, query: &crate::postgres::sql::Query) -> Result<()> {
         let waits = query.lock.is_some_and(|lock| lock.wait != WaitPolicy::Skip);
         match query.lock.is_some() && query.correlated {
             true => Err(PgError::unsupported(format_args!(
@@ -300,11 +307,6 @@ impl Binder<'_> {
         let index = self.expr(index)?;
         let index = self.argument(index, Type::INT4)?;
         Ok((Expr::Call(Function::ArrayElement, vec![root, index]), ty.element()))
-    }
-
-    /// A special form without parentheses, such as `current_timestamp`, parses as a call.
-    pub(super) fn has_arguments(function: &ast::Function) -> bool {
-        !matches!(function.args, FunctionArguments::None)
     }
 }
 

@@ -16,22 +16,29 @@ mod query;
 mod scope;
 mod select;
 mod session;
+mod title;
 
 use sqlparser::ast::{self, SetExpr, Statement};
 
-use super::{Action, Field, Plan, Query, SessionAction};
+use super::{Action, Before, Field, Plan, SessionAction};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::Mode;
 use crate::postgres::store::{Store, Table, Xid};
 use crate::postgres::types::Type;
 use scope::Scope;
 
-/// Binds one statement. `params` are the types that the client declared; the others are inferred.
+/// Binds one statement. `params` are the types that the client declared, the others are inferred;
+/// without any there are no parameters at all, as in the simple protocol.
 ///
 /// # Errors
 /// 42P01, 42703, 42883 and their kin; 0A000 for what the model does not know.
-pub fn bind(store: &Store, own: &[Xid], statement: &Statement, params: &[Type]) -> Result<Plan> {
-    let mut binder = Binder::new(store, own, params.to_vec());
+pub fn bind(
+    store: &Store,
+    own: &[Xid],
+    statement: &Statement,
+    params: Option<&[Type]>,
+) -> Result<Plan> {
+    let mut binder = Binder::new(store, own, params);
     let (action, fields) = binder.statement(statement)?;
     let untyped = binder.params.iter().position(|ty| ty.is_unknown());
     if let Some(at) = untyped {
@@ -58,23 +65,30 @@ struct Binder<'a> {
     store: &'a Store,
     own: &'a [Xid],
     params: Vec<Type>,
+    takes_params: bool,
     tables: Vec<(u32, Mode)>,
     /// The rows at hand, the innermost query's last.
     scopes: Vec<Scope>,
     queries: usize,
-    /// The queries of a WITH in front of the whole statement.
-    with: Vec<Query>,
+    /// Inside of CASE, COALESCE and their kin, where not everything is evaluated.
+    conditional: bool,
+    /// The WITH in front of the whole statement.
+    with: Vec<Before>,
 }
 
 impl<'a> Binder<'a> {
-    fn new(store: &'a Store, own: &'a [Xid], params: Vec<Type>) -> Binder<'a> {
+    fn new(store: &'a Store, own: &'a [Xid], params: Option<&[Type]>) -> Binder<'a> {
+        let takes_params = params.is_some();
+        let params = params.unwrap_or_default().to_vec();
         Binder {
+            takes_params,
             store,
             own,
             params,
             tables: Vec::new(),
             scopes: Vec::new(),
             queries: 0,
+            conditional: false,
             with: Vec::new(),
         }
     }
@@ -85,7 +99,14 @@ impl<'a> Binder<'a> {
                 if let SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) =
                     &*query.body
                 {
-                    return self.with_in_front(query, inner);
+                    return self.with_in_front(query, |binder| binder.statement(inner));
+                }
+                if query.with.as_ref().is_some_and(query::changes_something) {
+                    let bare = ast::Query { with: None, ..ast::Query::clone(query) };
+                    return self.with_in_front(query, |binder| {
+                        let (query, fields) = binder.query(&bare, true)?;
+                        Ok((Action::Query(query), Some(fields)))
+                    });
                 }
                 let (query, fields) = self.query(query, true)?;
                 Ok((Action::Query(query), Some(fields)))
@@ -100,21 +121,22 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// `WITH ... UPDATE ...`
+    /// `WITH ... UPDATE ...`, or a query with changes in its WITH.
     fn with_in_front(
         &mut self,
         query: &ast::Query,
-        inner: &Statement,
+        inner: impl FnOnce(&mut Self) -> Result<(Action, Option<Vec<Field>>)>,
     ) -> Result<(Action, Option<Vec<Field>>)> {
+        let is_query = matches!(&*query.body, SetExpr::Select(_) | SetExpr::SetOperation { .. });
         let plain = query.order_by.is_none() && query.limit_clause.is_none();
-        if !plain || !query.locks.is_empty() {
+        if !is_query && (!plain || !query.locks.is_empty()) {
             return Err(PgError::unsupported(format_args!("the statement {query}")));
         }
         self.scopes.push(Scope::default());
         let bound = query.with.as_ref().map_or(Ok(()), |with| self.with(with));
-        let bound = bound.and_then(|()| self.statement(inner));
+        let bound = bound.and_then(|()| inner(self));
         let scope = self.scopes.pop().expect("it was pushed above");
-        self.with = scope.with.into_iter().map(|with| with.query).collect();
+        self.with = scope.with.into_iter().map(|with| with.before).collect();
         bound
     }
 

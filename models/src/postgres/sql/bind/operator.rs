@@ -6,6 +6,7 @@ use super::coerce::Context;
 use super::expr::boxed;
 use super::{Binder, Bound};
 use crate::postgres::error::{PgError, Result};
+use crate::postgres::exec::compute;
 use crate::postgres::sql::{Arithmetic, Comparison, Expr, Function};
 use crate::postgres::types::{Cell, Scalar, Type};
 
@@ -136,7 +137,7 @@ impl Binder<'_> {
             _ if a.array && b == a.element() => (Function::ArrayAppend, [a, b]),
             (Type::JSONB, _) | (_, Type::JSONB) => (Function::JsonMerge, [Type::JSONB; 2]),
             (Type::BYTEA, _) | (_, Type::BYTEA) => (Function::ConcatBytes, [Type::BYTEA; 2]),
-            _ if a.is_string() || b.is_string() || (a.is_unknown() && b.is_unknown()) => {
+            _ if [a, b].iter().any(|ty| ty.is_string() || ty.is_unknown()) => {
                 (Function::Concat, [Type::TEXT; 2])
             }
             _ => return Err(no_operator(a, "||", b)),
@@ -190,13 +191,24 @@ impl Binder<'_> {
                 if !ty.is_number() {
                     return Err(none());
                 }
-                return Ok((Expr::Arithmetic(op, boxed(left), boxed(right)), ty));
+                return Ok((self.folded(op, left, right)?, ty));
             }
         };
         let left = self.coerced(left.0, a, wanted[0], Context::Implicit)?;
         let right = self.coerced(right.0, b, wanted[1], Context::Implicit)?;
         let (left, right) = left.zip(right).ok_or_else(none)?;
-        Ok((Expr::Arithmetic(op, boxed(left), boxed(right)), result))
+        Ok((self.folded(op, left, right)?, result))
+    }
+
+    /// Constants are computed at once, so that what is wrong with them is known before the statement
+    /// runs. Where a condition decides whether they are computed at all, they wait for it.
+    fn folded(&self, op: Arithmetic, left: Expr, right: Expr) -> Result<Expr> {
+        match (left, right) {
+            (Expr::Const(a), Expr::Const(b)) if !self.conditional => {
+                compute(op, a, b).map(Expr::Const)
+            }
+            (left, right) => Ok(Expr::Arithmetic(op, boxed(left), boxed(right))),
+        }
     }
 
     /// `left op ANY (array or query)`

@@ -69,7 +69,7 @@ fn fixes(condition: &Expr, at: usize) -> Option<(usize, &Expr)> {
 }
 
 fn contains_query(expr: &Expr) -> bool {
-    let mut found = matches!(expr, Expr::Scalar(_) | Expr::Exists(_) | Expr::In(..));
+    let mut found = expr.is_query();
     expr.children(&mut |child| found |= contains_query(child));
     found
 }

@@ -5,10 +5,11 @@ use sqlparser::ast::{
     SelectItemQualifiedWildcardKind as Qualified, Value, WildcardAdditionalOptions,
 };
 
+use super::title::column_name;
 use super::{Binder, names, place};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::Mode;
-use crate::postgres::sql::{Body, Expr, Field, Group, Select, Sort};
+use crate::postgres::sql::{Body, ColumnRef, Expr, Field, Group, Select, Sort};
 
 impl Binder<'_> {
     pub(super) fn select(
@@ -48,7 +49,16 @@ impl Binder<'_> {
         if grouped {
             let parts = output.iter().chain(&having).chain(order.iter().map(|sort| &sort.key));
             let by_key = self.keys_of_tables(&keys);
-            parts.into_iter().try_for_each(|part| only_grouped(part, &keys, &by_key))?;
+            let wrong = parts.into_iter().find_map(|part| only_grouped(part, &keys, &by_key));
+            if let Some(of) = wrong {
+                let item = &self.scope().items[of.item];
+                let name = format!("{}.{}", item.alias, item.columns[of.column].name);
+                let message = format!(
+                    "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate \
+                     function"
+                );
+                return Err(PgError::new("42803", message));
+            }
         }
         if distinct && order.iter().any(|sort| !output.contains(&sort.key)) {
             let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
@@ -172,84 +182,25 @@ fn is_plain(options: &WildcardAdditionalOptions) -> bool {
         && options.opt_alias.is_none()
 }
 
-/// Outside of aggregates, a grouped query may look only at what it groups by.
-fn only_grouped(expr: &Expr, keys: &[Expr], determined: &[usize]) -> Result<()> {
+/// Outside of aggregates, a grouped query may look only at what it groups by: the column that breaks
+/// this, if there is one.
+fn only_grouped(expr: &Expr, keys: &[Expr], determined: &[usize]) -> Option<ColumnRef> {
     if keys.contains(expr) {
-        return Ok(());
+        return None;
     }
-    let mut wrong = None;
-    if let Expr::Column(of) = expr
-        && of.up == 0
-        && !determined.contains(&of.item)
-    {
-        wrong = Some(());
+    let wrong = |of: ColumnRef| {
+        of.up == 0 && !determined.contains(&of.item) && !keys.contains(&Expr::Column(of))
+    };
+    if let Expr::Column(of) = expr {
+        return wrong(*of).then_some(*of);
     }
-    let mut result = Ok(());
-    expr.children(&mut |child| {
-        if result.is_ok() {
-            result = only_grouped(child, keys, determined);
-        }
-    });
+    let mut found = None;
+    expr.children(&mut |child| found = found.or_else(|| only_grouped(child, keys, determined)));
     // What a subquery looks out at.
-    if let Expr::Scalar(_) | Expr::Exists(_) | Expr::In(..) = expr {
-        expr.columns(0, &mut |of| {
-            let column = Expr::Column(of);
-            if of.up == 0 && !keys.contains(&column) && !determined.contains(&of.item) {
-                wrong = Some(());
-            }
-        });
+    if expr.is_query() {
+        expr.columns(0, &mut |of| found = found.or_else(|| wrong(of).then_some(of)));
     }
-    match wrong {
-        None => result,
-        Some(()) => {
-            let message =
-                "a column must appear in the GROUP BY clause or be used in an aggregate function";
-            Err(PgError::new("42803", message))
-        }
-    }
-}
-
-/// What the server calls a column that has no alias.
-pub(super) fn column_name(ast: &Ast) -> String {
-    match ast {
-        Ast::Identifier(name) => names::ident(name),
-        Ast::CompoundIdentifier(path) => path.last().map(names::ident).unwrap_or_default(),
-        Ast::Nested(inner) => column_name(inner),
-        Ast::Function(function) => function.name.0.last().map_or_else(String::new, |name| {
-            let name = name.to_string().to_lowercase();
-            match Binder::has_arguments(function) || name != "current_timestamp" {
-                true => name,
-                false => "current_timestamp".to_owned(),
-            }
-        }),
-        Ast::Cast { expr, data_type, .. } => match &column_name(expr)[..] {
-            "?column?" => {
-                names::data_type(data_type).map_or(String::new(), |ty| ty.short_name().to_owned())
-            }
-            name => name.to_owned(),
-        },
-        Ast::Case { .. } => "case".to_owned(),
-        Ast::Array(_) => "array".to_owned(),
-        Ast::Exists { .. } => "exists".to_owned(),
-        Ast::Extract { .. } => "extract".to_owned(),
-        Ast::Substring { .. } => "substring".to_owned(),
-        Ast::Interval(_) => "interval".to_owned(),
-        Ast::Value(value) => match &value.value {
-            Value::Boolean(_) => "bool".to_owned(),
-            _ => "?column?".to_owned(),
-        },
-        Ast::TypedString(typed) => names::data_type(&typed.data_type)
-            .map_or(String::new(), |ty| ty.short_name().to_owned()),
-        Ast::Subquery(query) => match &*query.body {
-            sqlparser::ast::SetExpr::Select(select) => match select.projection.first() {
-                Some(SelectItem::UnnamedExpr(expr)) => column_name(expr),
-                Some(SelectItem::ExprWithAlias { alias, .. }) => names::ident(alias),
-                _ => "?column?".to_owned(),
-            },
-            _ => "?column?".to_owned(),
-        },
-        _ => "?column?".to_owned(),
-    }
+    found
 }
 
 fn refuse_the_rest(ast: &SelectAst) -> Result<()> {

@@ -16,11 +16,11 @@ pub(super) fn session(
 ) -> Result<Option<(SessionAction, Option<Vec<Field>>)>> {
     let refused = || PgError::unsupported(format_args!("the statement {statement}"));
     let action = match statement {
-        Statement::StartTransaction { modes, modifier: None, statements, .. }
+        Statement::StartTransaction { modes, begin, modifier: None, statements, .. }
             if statements.is_empty() =>
         {
             read_committed(modes)?;
-            SessionAction::Begin
+            SessionAction::Begin { start: !begin }
         }
         Statement::Commit { chain: false, modifier: None, .. } => SessionAction::Commit,
         Statement::Rollback { chain: false, savepoint: None } => SessionAction::Rollback,
