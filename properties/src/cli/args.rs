@@ -29,6 +29,9 @@ pub enum Task {
     Bench(BenchArgs),
     /// Hold the runtime against recorded traces of LangGraph
     Conformance(ConformanceArgs),
+    /// Serve a saver and a graph runner over standard input and output; for `cargo xtask peers`
+    #[command(hide = true)]
+    Peer(PeerArgs),
     /// Run seeds as told on standard input; for the other commands' own use
     #[command(hide = true)]
     Worker,
@@ -168,6 +171,22 @@ pub struct BenchArgs {
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct PeerArgs {
+    #[arg(long)]
+    pub store: PeerStore,
+    /// The store's file, or its database
+    #[arg(long, value_name = "PATH|URL", required_if_eq_any([("store", "sqlite"), ("store", "postgres")]))]
+    pub at: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PeerStore {
+    Memory,
+    Sqlite,
+    Postgres,
 }
 
 /// A range of seeds, never empty.
