@@ -4,6 +4,7 @@
 //! about 1,900 super-steps a second bare, 1,700 with its memory saver, and 4,000 Send tasks.
 
 mod floor;
+mod postgres;
 mod sqlite;
 
 use std::sync::Arc;
@@ -82,8 +83,13 @@ pub fn bench(args: &BenchArgs) -> Result<bool, String> {
             let fan = fan(width)?;
             add(name, "us a task", per(rounds.min(5), width, || Ok(fan.clone())).await?, "5");
         }
-        let (in_files, about) = sqlite::bench(rounds).await?;
+        let (in_files, mut about) = sqlite::bench(rounds).await?;
         figures.extend(in_files);
+        if let Some(url) = &args.postgres {
+            let (on_a_server, how) = postgres::bench(url, rounds).await?;
+            figures.extend(on_a_server);
+            about += &format!("\n{how}");
+        }
         Ok::<_, String>((figures, about))
     })?;
     let mut table = Table::new();

@@ -58,14 +58,14 @@ impl Drop for Folder {
 
 /// What the thread's input brings, which no step touches.
 #[derive(Clone, Copy)]
-enum Beside {
+pub(super) enum Beside {
     Little,
     /// Many small values, so that encoding them is more than copying.
     Large,
 }
 
 impl Beside {
-    fn input(self) -> Input {
+    pub(super) fn input(self) -> Input {
         let untouched = match self {
             Beside::Little => Value::from("x".repeat(1_000)),
             Beside::Large => {
@@ -214,7 +214,7 @@ async fn run_at(path: &str, way: Way, steps: u64, beside: Beside) -> Result<f64,
     Ok(took)
 }
 
-fn median(mut costs: Vec<f64>) -> f64 {
+pub(super) fn median(mut costs: Vec<f64>) -> f64 {
     costs.sort_by(f64::total_cmp);
     costs[costs.len() / 2]
 }
