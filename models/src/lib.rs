@@ -21,3 +21,4 @@ pub use leaky_log::LeakyLog;
 #[cfg(madsim)]
 pub use payments::PaymentProvider;
 pub use payments::{Charge, ChargeState, Ledger, PaymentSettings, Refund};
+pub use postgres::{Postgres, PostgresSettings};

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use durasim_properties::conformance::{
-    Case, StoreFactory, Verdict, check, doors, load_cases, memory_store, sqlite_store,
+    Case, StoreFactory, Verdict, check, doors, load_cases, memory_store, postgres_store,
+    sqlite_store,
 };
 use serde_json::json;
 
@@ -19,6 +20,12 @@ fn the_sqlite_saver_leaves_the_recorded_traces() {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     hold("sqlite", &*sqlite_store(folder.to_str().unwrap()));
+}
+
+#[test]
+fn the_postgres_saver_leaves_the_recorded_traces() {
+    let Some(cluster) = durasim_cluster::Cluster::for_test() else { return };
+    hold("postgres", &*postgres_store(&cluster.database("conformance")).unwrap());
 }
 
 /// A trace that says something else must not pass, whatever it is about.

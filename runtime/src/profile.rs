@@ -94,6 +94,7 @@ impl Profile {
                 unknown_targets: UnknownTargets::Ignored,
                 suspicions: Suspicions::Warned,
                 delta_rows: DeltaRows::Trusted,
+                max_inflight_puts: None,
             },
             Profile::Safe => Options {
                 exit_duties: ExitDuties::Always,
@@ -114,6 +115,7 @@ impl Profile {
                 unknown_targets: UnknownTargets::Refused,
                 suspicions: Suspicions::Refused,
                 delta_rows: DeltaRows::Checked,
+                max_inflight_puts: Some(64),
             },
         }
     }
@@ -143,6 +145,11 @@ pub struct Options {
     pub unknown_targets: UnknownTargets,
     pub suspicions: Suspicions,
     pub delta_rows: DeltaRows,
+    /// At async durability: how many checkpoints a run may be ahead of its store. With so many
+    /// submitted and not acknowledged, it waits for the oldest before its next super-step. That is
+    /// also the most that a process takes along when it dies. `None`, as LangGraph: no limit, and a
+    /// slow store lets the backlog grow, with a state in memory for each checkpoint.
+    pub max_inflight_puts: Option<usize>,
 }
 
 /// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties? And at exit durability,
@@ -184,7 +191,13 @@ pub enum AwaitedPut {
 pub enum WriteOrder {
     /// As LangGraph: none (langgraph#8039).
     Unordered,
-    /// A checkpoint is put after the writes of its step were acknowledged or failed.
+    /// A checkpoint lands after the writes of its step. In a store that keeps an order
+    /// ([`Saver::submit_put`]), it is submitted when they have their places before it, and the next
+    /// one when it has its own, so that they can share a commit; when one of them fails, no later
+    /// checkpoint of the run lands, and the run ends with that failure before its next super-step. In
+    /// others it waits until they were acknowledged or have failed.
+    ///
+    /// [`Saver::submit_put`]: crate::checkpoint::saver::Saver::submit_put
     WritesFirst,
 }
 

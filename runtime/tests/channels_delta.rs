@@ -10,9 +10,10 @@ mod checkpoint_support;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use checkpoint_support::{TestFile, block_on};
+use checkpoint_support::{Server, TestFile, block_on};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer, overwrite};
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::saver::ListFilter;
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
 use durasim_runtime::pregel::{Input, RunConfig, StateSnapshot, StateUpdate};
@@ -267,6 +268,7 @@ fn keeps_its_value(
     profile: Profile,
     frequency: u64,
     deeds: &[Deed],
+    url: Option<&str>,
 ) -> Result<(), TestCaseError> {
     let doors = Doors::production;
     block_on(async {
@@ -291,32 +293,51 @@ fn keeps_its_value(
             let reader = Thread::new(shape, frequency, profile, other, doors());
             reader.check(deed).await?;
         }
+        Ok::<_, TestCaseError>(())
+    })?;
+    let Some(url) = url else { return Ok(()) };
+    block_on(async {
+        let saver = PostgresSaver::open(url, &doors()).await.expect("the database opens");
+        saver.delete_thread("t").await.expect("the thread of the case before goes");
+        let thread = Thread::new(shape, frequency, profile, saver.clone(), doors());
+        let reader = Thread::new(shape, frequency, profile, saver, doors());
+        for deed in deeds {
+            thread.meet(deed).await;
+            reader.check(deed).await?;
+        }
         Ok(())
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        failure_persistence: None,
-        cases: 48,
-        ..ProptestConfig::default()
-    })]
+/// The database of one property, where there is a server, and what keeps that alive.
+fn database(label: &str) -> Option<(Arc<durasim_cluster::Cluster>, String)> {
+    let server = Server::get()?;
+    let url = server.database(label);
+    Some((server, url))
+}
 
-    #[test]
-    fn a_cold_reload_gives_the_live_value(
-        deeds in vec(any_deed(), 1..8),
-        shape in select(vec![Shape::Line, Shape::Fan]),
-        frequency in 1..6u64,
-    ) {
-        keeps_its_value(shape, Profile::Safe, frequency, &deeds)?;
-    }
+fn config() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, cases: 48, ..ProptestConfig::default() }
+}
 
-    /// What LangGraph keeps too, with the very same rows.
-    #[test]
-    fn so_it_does_in_the_faithful_profile_where_no_step_is_left_behind(
-        deeds in vec(plain_deed(), 1..8),
-        frequency in 1..6u64,
-    ) {
-        keeps_its_value(Shape::Line, Profile::Faithful, frequency, &deeds)?;
-    }
+#[test]
+fn a_cold_reload_gives_the_live_value() {
+    let database = database("delta");
+    let url = database.as_ref().map(|(_, url)| &**url);
+    let deeds = vec(any_deed(), 1..8);
+    let shape = select(vec![Shape::Line, Shape::Fan]);
+    proptest!(config(), |(deeds in deeds, shape in shape, frequency in 1..6u64)| {
+        keeps_its_value(shape, Profile::Safe, frequency, &deeds, url)?;
+    });
+}
+
+/// What LangGraph keeps too, with the very same rows.
+#[test]
+fn so_it_does_in_the_faithful_profile_where_no_step_is_left_behind() {
+    let database = database("delta_faithful");
+    let url = database.as_ref().map(|(_, url)| &**url);
+    let deeds = vec(plain_deed(), 1..8);
+    proptest!(config(), |(deeds in deeds, frequency in 1..6u64)| {
+        keeps_its_value(Shape::Line, Profile::Faithful, frequency, &deeds, url)?;
+    });
 }

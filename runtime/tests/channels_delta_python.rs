@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use checkpoint_support::{TestFile, block_on, key, vectors};
+use checkpoint_support::{Server, TestFile, block_on, key, vectors};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer, overwrite};
 use durasim_runtime::checkpoint::codec::{
     decode, decode_checkpoint, decode_metadata, read_delta_snapshot, read_interrupt,
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::saver::{Keep, ListFilter, Put, PutWrites, Saver, SaverResult};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
 use durasim_runtime::checkpoint::version::version_number;
@@ -411,37 +412,49 @@ impl Saver for Plain {
     }
 }
 
-/// Of every recorded checkpoint: the walk tuple by tuple, that in memory, and that in one statement.
+/// Of every recorded checkpoint: the walk tuple by tuple, and that of each saver.
 #[test]
 fn every_saver_finds_the_same_past() {
     let channels: Vec<Arc<str>> = ["log", "plain", "no such channel"].map(Arc::from).to_vec();
     let at = key("t", "");
+    let server = Server::get();
     for case in cases() {
         let file = TestFile::new(&format!("delta-walk-{}", case.name));
         block_on(async {
             let sqlite = recorded(&case, &file).await;
-            let memory = MemorySaver::new(&Doors::production());
+            let memory: Arc<dyn Saver> = Arc::new(MemorySaver::new(&Doors::production()));
+            let mut copies = vec![memory];
+            if let Some(server) = &server {
+                let saver = PostgresSaver::open(&server.database("walk"), &Doors::production());
+                copies.push(saver.await.expect("the database opens"));
+            }
             let tuples = sqlite.list("t", None, ListFilter::default()).await.unwrap();
             for CheckpointTuple { checkpoint, metadata, parent, writes, .. } in tuples {
                 let id = checkpoint.id.clone();
-                let put = memory.put(Put::new(&at, parent.as_deref(), checkpoint, metadata));
-                put.await.unwrap();
                 let mut tasks: BTreeMap<Arc<str>, Vec<(Arc<str>, Shared)>> = BTreeMap::new();
                 for write in writes {
                     tasks.entry(write.task).or_default().push((write.channel, write.value));
                 }
-                for (task, writes) in tasks {
-                    memory.put_writes(PutWrites::new(&at, &id, &task, "", writes)).await.unwrap();
+                for copy in &copies {
+                    let (checkpoint, metadata) = (checkpoint.clone(), metadata.clone());
+                    let put = Put::new(&at, parent.as_deref(), checkpoint, metadata);
+                    copy.put(put).await.unwrap();
+                    for (task, writes) in &tasks {
+                        let writes = PutWrites::new(&at, &id, task, "", writes.clone());
+                        copy.put_writes(writes).await.unwrap();
+                    }
                 }
             }
             let plain = Plain(sqlite.clone());
             let ids = case.checkpoints.iter().map(|row| Some(row.id.as_str()));
             for id in ids.chain([None, Some("no such id")]) {
                 let one = plain.get_delta_channel_history(&at, id, &channels).await.unwrap();
-                let memory = memory.get_delta_channel_history(&at, id, &channels).await.unwrap();
                 let sqlite = sqlite.get_delta_channel_history(&at, id, &channels).await.unwrap();
                 assert_eq!(one, sqlite, "{} at {id:?}", case.name);
-                assert_eq!(one, memory, "{} at {id:?}", case.name);
+                for copy in &copies {
+                    let copy = copy.get_delta_channel_history(&at, id, &channels).await.unwrap();
+                    assert_eq!(one, copy, "{} at {id:?}", case.name);
+                }
                 assert_eq!(one.len(), 3);
             }
             let none = sqlite.get_delta_channel_history(&at, None, &[]).await.unwrap();

@@ -1,4 +1,4 @@
-//! What every saver does, and where LangGraph's memory and SQLite savers differ.
+//! What every saver does, and where LangGraph's savers differ.
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
@@ -6,9 +6,10 @@ mod checkpoint_support;
 use std::sync::Arc;
 
 use checkpoint_support::{
-    TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared, short,
+    Server, TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared, short,
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::reserved::{ERROR, INTERRUPT, NULL_TASK, RESUME, SCHEDULED};
 use durasim_runtime::checkpoint::saver::{ListFilter, Put, PutWrites, Saver};
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
@@ -21,10 +22,11 @@ use serde_json::json;
 enum Kind {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 /// Runs `check` with a fresh saver of each kind.
-fn both<F: Future<Output = ()>>(test: &str, check: impl Fn(Arc<dyn Saver>, Kind) -> F) {
+fn each<F: Future<Output = ()>>(test: &str, check: impl Fn(Arc<dyn Saver>, Kind) -> F) {
     let (doors, log) = doors_with_log();
     block_on(check(Arc::new(MemorySaver::new(&doors)), Kind::Memory));
     block_on(async {
@@ -32,6 +34,12 @@ fn both<F: Future<Output = ()>>(test: &str, check: impl Fn(Arc<dyn Saver>, Kind)
         let saver = SqliteSaver::open(file.path(), &doors).await.expect("the file opens");
         check(saver, Kind::Sqlite).await;
     });
+    if let Some(server) = Server::get() {
+        block_on(async {
+            let saver = PostgresSaver::open(&server.database(test), &doors).await;
+            check(saver.expect("the database opens"), Kind::Postgres).await;
+        });
+    }
     assert_eq!(log.inside(), 0, "every point was left");
 }
 
@@ -76,7 +84,7 @@ async fn listed(
 
 #[test]
 fn a_checkpoint_comes_back_as_it_was() {
-    both("round-trip", |saver, _| async move {
+    each("round-trip", |saver, _| async move {
         assert_eq!(saver.get_tuple(&key("t", ""), None).await.unwrap(), None);
         put(&*saver, "t", "", 0).await;
         put(&*saver, "t", "", 1).await;
@@ -97,7 +105,7 @@ fn a_checkpoint_comes_back_as_it_was() {
 
 #[test]
 fn the_greatest_id_is_the_latest_whatever_came_last() {
-    both("latest", |saver, _| async move {
+    each("latest", |saver, _| async move {
         for n in [1, 2, 0] {
             put(&*saver, "t", "", n).await;
         }
@@ -108,24 +116,29 @@ fn the_greatest_id_is_the_latest_whatever_came_last() {
 
 #[test]
 fn a_second_put_of_an_id_replaces_it_and_keeps_its_writes() {
-    both("replace", |saver, _| async move {
+    each("replace", |saver, kind| async move {
         put(&*saver, "t", "", 1).await;
         write(&*saver, 1, "task", "", &[("steps", "a")]).await;
         let mut again = checkpoint(1);
         again.channel_values.insert("steps".into(), shared("other"));
+        again.channel_versions.insert("steps".into(), format!("{:032}.0.25", 9).into());
         let metadata = metadata(Source::Fork, 8);
         saver.put(Put::new(&key("t", ""), Some(""), again.clone(), metadata)).await.unwrap();
         let tuple = get(&*saver, 1).await;
         assert_eq!(tuple.checkpoint, again);
         assert_eq!((tuple.metadata.source, tuple.metadata.step), (Source::Fork, 8));
-        assert_eq!(tuple.parent, None, "an empty parent is none");
+        match kind {
+            // The row is updated, and not its parent.
+            Kind::Postgres => assert_eq!(tuple.parent.as_deref(), Some(&*id(0))),
+            _ => assert_eq!(tuple.parent, None, "an empty parent is none"),
+        }
         assert_eq!(writes(&*saver, 1).await, ["task steps=a"]);
     });
 }
 
 #[test]
 fn writes_may_come_before_their_checkpoint() {
-    both("early-writes", |saver, _| async move {
+    each("early-writes", |saver, _| async move {
         write(&*saver, 0, "task", "", &[("steps", "a")]).await;
         assert_eq!(saver.get_tuple(&key("t", ""), None).await.unwrap(), None);
         put(&*saver, "t", "", 0).await;
@@ -135,7 +148,7 @@ fn writes_may_come_before_their_checkpoint() {
 
 #[test]
 fn writes_are_ordered() {
-    both("write-order", |saver, kind| async move {
+    each("write-order", |saver, kind| async move {
         put(&*saver, "t", "", 0).await;
         write(&*saver, 0, "c", "~__pregel_pull, a", &[("x", "1"), ("y", "2")]).await;
         write(&*saver, 0, "b", "~__pregel_pull, b", &[("x", "3")]).await;
@@ -145,8 +158,10 @@ fn writes_are_ordered() {
         let expected = match kind {
             // By task path, task, index.
             Kind::Memory => ["0 x=6", "c x=1", "c y=2", "a x=5", "b __error__=4", "b x=3"],
-            // By task, index: its table has no task path.
-            Kind::Sqlite => ["0 x=6", "a x=5", "b __error__=4", "b x=3", "c x=1", "c y=2"],
+            // By task, index: SQLite's table has no task path.
+            Kind::Sqlite | Kind::Postgres => {
+                ["0 x=6", "a x=5", "b __error__=4", "b x=3", "c x=1", "c y=2"]
+            }
         };
         let found = writes(&*saver, 0).await;
         assert_eq!(found.iter().map(|w| w.replace(NULL_TASK, "0")).collect::<Vec<_>>(), expected);
@@ -155,7 +170,7 @@ fn writes_are_ordered() {
 
 #[test]
 fn ten_writes_are_ordered_by_number() {
-    both("ten-writes", |saver, _| async move {
+    each("ten-writes", |saver, _| async move {
         put(&*saver, "t", "", 0).await;
         let values: Vec<String> = (0..12).map(|n| n.to_string()).collect();
         let all: Vec<_> = values.iter().map(|value| ("x", &**value)).collect();
@@ -167,7 +182,7 @@ fn ten_writes_are_ordered_by_number() {
 
 #[test]
 fn regular_writes_keep_what_is_there() {
-    both("ignore", |saver, _| async move {
+    each("ignore", |saver, _| async move {
         put(&*saver, "t", "", 0).await;
         write(&*saver, 0, "a", "", &[("x", "first")]).await;
         // The second run of the task: its first row is kept, a new one is added.
@@ -180,7 +195,7 @@ fn regular_writes_keep_what_is_there() {
 
 #[test]
 fn special_writes_alone_replace_and_have_fixed_places() {
-    both("special", |saver, _| async move {
+    each("special", |saver, _| async move {
         put(&*saver, "t", "", 0).await;
         write(&*saver, 0, "a", "", &[(ERROR, "1"), (INTERRUPT, "1")]).await;
         write(&*saver, 0, "a", "", &[(RESUME, "1"), (SCHEDULED, "1")]).await;
@@ -201,7 +216,7 @@ fn special_writes_alone_replace_and_have_fixed_places() {
 
 #[test]
 fn special_writes_beside_regular_ones_differ() {
-    both("mixed", |saver, kind| async move {
+    each("mixed", |saver, kind| async move {
         put(&*saver, "t", "", 0).await;
         write(&*saver, 0, "a", "", &[(RESUME, "old")]).await;
         // A resumed task: the regular write stands at place 1.
@@ -209,7 +224,7 @@ fn special_writes_beside_regular_ones_differ() {
         write(&*saver, 0, "a", "", &[("y", "0")]).await;
         let resume = match kind {
             Kind::Memory => "a __resume__=new",
-            Kind::Sqlite => "a __resume__=old",
+            Kind::Sqlite | Kind::Postgres => "a __resume__=old",
         };
         assert_eq!(writes(&*saver, 0).await, [resume, "a y=0", "a x=1"]);
     });
@@ -217,7 +232,7 @@ fn special_writes_beside_regular_ones_differ() {
 
 #[test]
 fn every_kind_of_value_survives_as_a_write() {
-    both("write-values", |saver, _| async move {
+    each("write-values", |saver, _| async move {
         put(&*saver, "t", "", 0).await;
         let values = [
             Value::Nil,
@@ -236,7 +251,7 @@ fn every_kind_of_value_survives_as_a_write() {
 
 #[test]
 fn namespaces_are_apart() {
-    both("namespaces", |saver, _| async move {
+    each("namespaces", |saver, _| async move {
         put(&*saver, "t", "", 1).await;
         put(&*saver, "t", "sub:1", 2).await;
         put(&*saver, "t", "zub:1", 0).await;
@@ -260,7 +275,7 @@ fn namespaces_are_apart() {
 
 #[test]
 fn listings_are_filtered() {
-    both("list", |saver, _| async move {
+    each("list", |saver, _| async move {
         for n in 0..6 {
             put(&*saver, "t", "", n).await;
         }
@@ -292,7 +307,7 @@ fn listings_are_filtered() {
 
 #[test]
 fn a_deleted_thread_leaves_nothing() {
-    both("delete", |saver, _| async move {
+    each("delete", |saver, _| async move {
         for namespace in ["", "sub:1"] {
             put(&*saver, "t", namespace, 0).await;
         }
@@ -309,9 +324,18 @@ fn a_deleted_thread_leaves_nothing() {
 
 #[test]
 fn names_are_arbitrary_text() {
-    both("names", |saver, _| async move {
+    each("names", |saver, kind| async move {
         let names = ["", " ", "a'b\"c;--", "zażółć 🦀", "nul\0tail", "nul", "%", "1", "1.0"];
-        for (n, name) in (0..).zip(names) {
+        let refused = |name: &&str| kind == Kind::Postgres && name.contains('\0');
+        for name in names.iter().filter(|name| refused(name)) {
+            let key = key(name, "");
+            let put = Put::new(&key, None, checkpoint(0), metadata(Source::Loop, 0));
+            let problem = saver.put(put).await.unwrap_err().to_string();
+            assert!(problem.contains("keeps no U+0000"), "{problem}");
+            saver.get_tuple(&key, None).await.unwrap_err();
+        }
+        let names: Vec<_> = names.into_iter().filter(|name| !refused(name)).collect();
+        for (n, name) in (0..).zip(&names) {
             put(&*saver, name, name, n).await;
             saver
                 .put_writes(PutWrites::new(
@@ -319,15 +343,15 @@ fn names_are_arbitrary_text() {
                     &id(n),
                     name,
                     name,
-                    vec![(name.into(), shared(name))],
+                    vec![((*name).into(), shared(*name))],
                 ))
                 .await
                 .unwrap();
         }
-        for (n, name) in (0..).zip(names) {
+        for (n, name) in (0..).zip(&names) {
             let tuple = saver.get_tuple(&key(name, name), None).await.unwrap().expect(name);
             assert_eq!(&*tuple.checkpoint.id, id(n), "{name:?}");
-            assert_eq!((&*tuple.writes[0].task, &*tuple.writes[0].channel), (name, name));
+            assert_eq!((&*tuple.writes[0].task, &*tuple.writes[0].channel), (*name, *name));
             assert_eq!(saver.list(name, None, ListFilter::default()).await.unwrap().len(), 1);
         }
     });
@@ -335,7 +359,7 @@ fn names_are_arbitrary_text() {
 
 #[test]
 fn metadata_strings_lose_nul() {
-    both("nul", |saver, _| async move {
+    each("nul", |saver, _| async move {
         let mut metadata = metadata(Source::Input, -1);
         metadata.extra.insert("request".to_owned(), "a\0b".into());
         let put = saver.put(Put::new(&key("t", ""), None, checkpoint(0), metadata));
@@ -373,7 +397,7 @@ fn every_call_passes_the_gate() {
 
 #[test]
 fn a_future_does_nothing_until_it_is_polled() {
-    both("lazy", |saver, _| async move {
+    each("lazy", |saver, _| async move {
         let metadata = metadata(Source::Input, -1);
         let put = saver.put(Put::new(&key("t", ""), None, checkpoint(0), metadata));
         drop(put);

@@ -6,9 +6,10 @@ mod checkpoint_support;
 use std::sync::Arc;
 
 use checkpoint_support::{
-    TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared,
+    Server, TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared,
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::saver::{
     Claim, Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError,
 };
@@ -30,6 +31,14 @@ fn each<F: Future<Output = ()>>(
         let saver = SqliteSaver::open_with(file.path(), &doors, options).await;
         check(saver.expect("the file opens")).await;
     });
+    if let Some(server) = Server::get() {
+        block_on(async {
+            let options = PostgresOptions { late_writes, ..PostgresOptions::default() };
+            let url = server.database(test);
+            let saver = PostgresSaver::open_with(&url, &doors, options).await;
+            check(saver.expect("the database opens")).await;
+        });
+    }
     assert_eq!(log.inside(), 0, "every point was left");
 }
 

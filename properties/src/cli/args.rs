@@ -29,6 +29,9 @@ pub enum Task {
     Bench(BenchArgs),
     /// Hold the runtime against recorded traces of LangGraph
     Conformance(ConformanceArgs),
+    /// Serve a saver and a graph runner over standard input and output; for `cargo xtask peers`
+    #[command(hide = true)]
+    Peer(PeerArgs),
     /// Run seeds as told on standard input; for the other commands' own use
     #[command(hide = true)]
     Worker,
@@ -106,6 +109,12 @@ pub struct TablesArgs {
     /// The seed of the simulated runs; no cell depends on it
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Where checkpoints are kept; no cell depends on it either
+    #[arg(long, value_enum, default_value = "sqlite")]
+    pub store: SharedStoreArg,
+    /// Server processes, where clients come over HTTP
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub workers: u32,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,
@@ -133,7 +142,10 @@ pub struct ConformanceArgs {
     pub folder: Option<PathBuf>,
     /// On this store only
     #[arg(long)]
-    pub store: Option<StoreArg>,
+    pub store: Option<CasesOn>,
+    /// Of the database that `--store postgres` uses; a schema is made in it, and removed
+    #[arg(long, required_if_eq("store", "postgres"), conflicts_with = "seeds")]
+    pub url: Option<String>,
     /// Runs in the simulated world, once for each seed
     #[arg(long, value_name = "N|A..B")]
     pub seeds: Option<Seeds>,
@@ -159,6 +171,22 @@ pub struct BenchArgs {
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct PeerArgs {
+    #[arg(long)]
+    pub store: PeerStore,
+    /// The store's file, or its database
+    #[arg(long, value_name = "PATH|URL", required_if_eq_any([("store", "sqlite"), ("store", "postgres")]))]
+    pub at: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PeerStore {
+    Memory,
+    Sqlite,
+    Postgres,
 }
 
 /// A range of seeds, never empty.
@@ -200,8 +228,19 @@ macro_rules! choice {
 
 choice!(ShapeArg => Shape { Direct, Inline, Background, Shielded });
 choice!(DurabilityArg => Durability { Sync, Async, Exit });
-choice!(StoreArg => Store { Memory, Sqlite });
+choice!(StoreArg => Store { Memory, Sqlite, Postgres });
+// One that several processes can have.
+choice!(SharedStoreArg => Store { Sqlite, Postgres });
 choice!(ProfileArg => Profile { Faithful, Safe });
+
+/// What recorded cases can run on.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum CasesOn {
+    Memory,
+    Sqlite,
+    /// A real server, in real time but for the cases' own
+    Postgres,
+}
 
 #[cfg(test)]
 mod tests {

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::args::{ConformanceArgs, StoreArg};
+use super::args::{CasesOn, ConformanceArgs};
 use crate::conformance::{Case, Verdict, load_cases};
 
-/// The stores that cases are run on.
-const STORES: [StoreArg; 2] = [StoreArg::Memory, StoreArg::Sqlite];
+/// The stores that cases are run on when none is named.
+const STORES: [CasesOn; 2] = [CasesOn::Memory, CasesOn::Sqlite];
 
 /// True when every case passes everywhere.
 pub fn conformance(args: &ConformanceArgs) -> Result<bool, String> {
@@ -27,10 +27,11 @@ pub fn conformance(args: &ConformanceArgs) -> Result<bool, String> {
         return kills(&cases, durability.into(), args);
     }
     let stores = args.store.map_or(STORES.to_vec(), |store| vec![store]);
+    let runner = Runner::new(args)?;
     let (mut passed, mut failed) = (0, 0);
     for case in &cases {
         for &store in &stores {
-            let runs = run(case, store, args)?;
+            let runs = runner.run(case, store)?;
             // One line a case: the first run that fails, or how all of them passed.
             let first = runs.iter().find(|(_, verdict)| !verdict.passes()).or(runs.first());
             let Some((seed, verdict)) = first else { continue };
@@ -55,10 +56,11 @@ pub fn conformance(args: &ConformanceArgs) -> Result<bool, String> {
     Ok(ok)
 }
 
-fn tell(case: &Case, store: StoreArg, seed: Option<u64>, verdict: &Verdict, as_json: bool) {
+fn tell(case: &Case, store: CasesOn, seed: Option<u64>, verdict: &Verdict, as_json: bool) {
     let store = match store {
-        StoreArg::Memory => "memory",
-        StoreArg::Sqlite => "sqlite",
+        CasesOn::Memory => "memory",
+        CasesOn::Sqlite => "sqlite",
+        CasesOn::Postgres => "postgres",
     };
     if as_json {
         let (ok, verdict) = (verdict.passes(), verdict.to_string());
@@ -70,47 +72,82 @@ fn tell(case: &Case, store: StoreArg, seed: Option<u64>, verdict: &Verdict, as_j
     }
     let at =
         seed.filter(|_| !verdict.passes()).map_or(String::new(), |seed| format!(" seed {seed}"));
-    say!("{:<44} {store:<6}{at} {verdict}", case.name);
+    say!("{:<44} {store:<8}{at} {verdict}", case.name);
 }
 
-/// The verdict of each seed; of the one order there is, without.
+/// Runs cases in the one order there is, on each store.
 #[cfg(not(madsim))]
-fn run(
-    case: &Case,
-    store: StoreArg,
-    _args: &ConformanceArgs,
-) -> Result<Vec<(Option<u64>, Verdict)>, String> {
-    use crate::conformance::{check, doors, memory_store, sqlite_store};
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .map_err(|error| error.to_string())?;
-    let folder = std::env::temp_dir().join(format!("durasim-conformance-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let factory = match store {
-        StoreArg::Memory => memory_store(),
-        StoreArg::Sqlite => sqlite_store(&folder.display().to_string()),
-    };
-    let verdict = runtime.block_on(async { check(case, &doors(), &*factory).await });
-    drop(runtime);
-    std::fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok(vec![(None, verdict)])
+struct Runner {
+    /// Of SQLite files, removed at the end.
+    folder: PathBuf,
+    postgres: Option<Box<crate::conformance::StoreFactory>>,
+}
+
+#[cfg(not(madsim))]
+impl Runner {
+    fn new(args: &ConformanceArgs) -> Result<Runner, String> {
+        let name = format!("durasim-conformance-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let postgres = args.url.as_deref().map(crate::conformance::postgres_store).transpose()?;
+        Ok(Runner { folder, postgres })
+    }
+
+    fn run(&self, case: &Case, store: CasesOn) -> Result<Vec<(Option<u64>, Verdict)>, String> {
+        use crate::conformance::{check, doors, memory_store, sqlite_store};
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let at = |error: std::io::Error| format!("{}: {error}", self.folder.display());
+        let (memory, sqlite);
+        let factory = match (store, &self.postgres) {
+            (CasesOn::Memory, _) => {
+                memory = memory_store();
+                &memory
+            }
+            (CasesOn::Sqlite, _) => {
+                std::fs::create_dir_all(&self.folder).map_err(at)?;
+                sqlite = sqlite_store(&self.folder.display().to_string());
+                &sqlite
+            }
+            (CasesOn::Postgres, Some(postgres)) => postgres,
+            (CasesOn::Postgres, None) => return Err("--store postgres wants --url".to_owned()),
+        };
+        let verdict = runtime.block_on(async { check(case, &doors(), &**factory).await });
+        drop(runtime);
+        if self.folder.exists() {
+            std::fs::remove_dir_all(&self.folder).map_err(at)?;
+        }
+        Ok(vec![(None, verdict)])
+    }
+}
+
+/// Runs cases in the simulated world, in an order that each seed chooses.
+#[cfg(madsim)]
+struct Runner {
+    seeds: std::ops::Range<u64>,
 }
 
 #[cfg(madsim)]
-fn run(
-    case: &Case,
-    store: StoreArg,
-    args: &ConformanceArgs,
-) -> Result<Vec<(Option<u64>, Verdict)>, String> {
-    use crate::conformance::{check_simulated, memory_store, sqlite_store};
-    let factory: std::sync::Arc<crate::conformance::StoreFactory> = match store {
-        StoreArg::Memory => memory_store().into(),
-        StoreArg::Sqlite => sqlite_store("cases").into(),
-    };
-    let seeds = args.seeds.clone().map_or(0..1, |seeds| seeds.0);
-    Ok(seeds.map(|seed| (Some(seed), check_simulated(case, seed, factory.clone()))).collect())
+impl Runner {
+    fn new(args: &ConformanceArgs) -> Result<Runner, String> {
+        match args.store {
+            Some(CasesOn::Postgres) => Err("cases run on postgres in real time only".to_owned()),
+            _ => Ok(Runner { seeds: args.seeds.clone().map_or(0..1, |seeds| seeds.0) }),
+        }
+    }
+
+    /// The verdict of each seed.
+    fn run(&self, case: &Case, store: CasesOn) -> Result<Vec<(Option<u64>, Verdict)>, String> {
+        use crate::conformance::{check_simulated, memory_store, sqlite_store};
+        let factory: std::sync::Arc<crate::conformance::StoreFactory> = match store {
+            CasesOn::Sqlite => sqlite_store("cases").into(),
+            _ => memory_store().into(),
+        };
+        let verdict = |seed| (Some(seed), check_simulated(case, seed, factory.clone()));
+        Ok(self.seeds.clone().map(verdict).collect())
+    }
 }
 
 /// True when no kill did harm.

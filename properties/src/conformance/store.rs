@@ -30,6 +30,9 @@ pub enum Rows {
     Saver,
     /// In the database file with this path.
     Sqlite(String),
+    /// In the tables at the other end of the lane.
+    #[cfg(not(madsim))]
+    Postgres(super::postgres::Lane),
 }
 
 /// Makes a fresh store for the case with this name.
@@ -75,7 +78,12 @@ impl Store {
         thread: &str,
         doors: &Doors,
     ) -> Result<Option<Vec<WriteKey>>, String> {
-        let Rows::Sqlite(path) = &self.rows else { return Ok(None) };
+        let path = match &self.rows {
+            Rows::Saver => return Ok(None),
+            Rows::Sqlite(path) => path,
+            #[cfg(not(madsim))]
+            Rows::Postgres(lane) => return lane.write_keys(thread).await.map(Some),
+        };
         let (path, thread, opener) = (path.clone(), thread.to_owned(), doors.opener.clone());
         let read = move || -> rusqlite::Result<Vec<WriteKey>> {
             let connection = opener.open(&path)?;

@@ -156,6 +156,10 @@ fn strikes(scenario: &Scenario, field: &str, process: &str, when: &When) -> Resu
         When::WithinMs(range) => forward(format!("{field}.when.within_ms"), *range),
         When::AtMs(ms) => not_too_long(&format!("{field}.when.at_ms"), *ms),
         When::Moment(moment) => counts_from_one(&format!("{field}.when.moment.nth"), moment),
+        When::After { moment, ms } => {
+            not_too_long(&format!("{field}.when.after.ms"), *ms)?;
+            counts_from_one(&format!("{field}.when.after.moment.nth"), moment)
+        }
     }
 }
 

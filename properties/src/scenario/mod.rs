@@ -86,6 +86,8 @@ pub enum Store {
     /// A file on the simulated disk.
     #[default]
     Sqlite,
+    /// A database server on a host of its own.
+    Postgres,
 }
 
 impl Store {
@@ -93,6 +95,7 @@ impl Store {
         match self {
             Store::Memory => "memory",
             Store::Sqlite => "sqlite",
+            Store::Postgres => "postgres",
         }
     }
 }
@@ -255,6 +258,11 @@ pub enum When {
     /// At a moment drawn between the two bounds.
     WithinMs([u64; 2]),
     Moment(Moment),
+    /// So long after a moment.
+    After {
+        moment: Moment,
+        ms: u64,
+    },
 }
 
 /// What a scenario claims. Names are those of registered properties.

@@ -26,6 +26,10 @@ pub(super) async fn strike(world: World, clocks: Clocks, fault: Fault, index: us
             world.sleep(stream.duration(least, most)).await;
         }
         When::Moment(moment) => wait_for(&world, &moment).await,
+        When::After { moment, ms } => {
+            wait_for(&world, &moment).await;
+            world.sleep(Duration::from_millis(ms)).await;
+        }
     }
     let Some(process) = world.find(name) else { return };
     match fault {

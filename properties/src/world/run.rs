@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use durasim_models::leaky_log::TICK;
-use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider};
+
+use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider, Postgres, PostgresSettings};
 use durasim_sim::{Choice, LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};
@@ -18,7 +19,7 @@ use crate::graph_world::GraphWorld;
 use crate::outcome::{Outcome, StoredThread, UnknownCharge};
 use crate::payment::settle::unknown_charges;
 use crate::registry::Registry;
-use crate::scenario::{Effects, Log, Scenario, bounds};
+use crate::scenario::{Effects, Log, Scenario, Store, bounds};
 
 /// For how long nothing must have happened before the world is judged: longer than any node and any
 /// delayed write. A run that goes on without its client has as long as it needs.
@@ -166,7 +167,12 @@ fn drive(
                     faults,
                     around: around.clone(),
                 };
-                let fleet = Fleet::start(&world, &program);
+                let database = (scenario.store == Store::Postgres).then(|| {
+                    let postgres = Postgres::new(PostgresSettings::default());
+                    drop(postgres.serve(&world));
+                    postgres
+                });
+                let fleet = Fleet::start(&world, &program, database);
                 // Booted before anybody comes, so that "refused" means that it went down.
                 fleet.booted().await;
                 world.sleep(Duration::from_millis(1)).await;

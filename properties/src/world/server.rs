@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use durasim_models::{EffectLog, LeakyLog};
+use durasim_models::{EffectLog, LeakyLog, Postgres};
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
 use durasim_runtime::http::{self, HandlerConfig, HandlerShape};
 use durasim_runtime::{CompiledGraph, Saver};
@@ -23,12 +24,15 @@ pub(super) const PORT: u16 = 80;
 const BALANCER: &str = "balancer";
 const HOST: &str = "server";
 const DATABASE: &str = "checkpoints.sqlite";
+const POSTGRES: &str = "postgres://durasim@postgres:5432/durasim";
 
 /// All server processes of a world, across their restarts. They share a host and its disk.
 #[derive(Clone)]
 pub(super) struct Fleet {
     world: World,
     servers: Vec<Server>,
+    /// The database server, if the store is one.
+    database: Option<Postgres>,
     /// What clients connect to: the one server, or the balancer in front of several.
     pub front: &'static str,
 }
@@ -59,7 +63,7 @@ pub(super) struct Program {
 }
 
 impl Fleet {
-    pub fn start(world: &World, program: &Program) -> Fleet {
+    pub fn start(world: &World, program: &Program, database: Option<Postgres>) -> Fleet {
         let workers = program.scenario.workers;
         let servers = (1..=workers).map(|nth| {
             let state: Arc<Mutex<Running>> = Arc::default();
@@ -78,7 +82,7 @@ impl Fleet {
                 BALANCER
             }
         };
-        Fleet { world: world.clone(), servers, front }
+        Fleet { world: world.clone(), servers, database, front }
     }
 
     /// Returns when every server has booted.
@@ -105,6 +109,11 @@ impl Fleet {
         match store {
             Store::Sqlite => {
                 rows::from_sqlite(&self.world.disk(HOST), DATABASE, &mut rows)?;
+            }
+            Store::Postgres => {
+                if let Some(database) = &self.database {
+                    rows::from_postgres(database, &mut rows)?;
+                }
             }
             Store::Memory => {
                 let saver = self.servers[0].running().memory.clone();
@@ -146,6 +155,11 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
         Store::Sqlite => {
             let choices = SqliteOptions { late_writes, ..SqliteOptions::default() };
             let opening = SqliteSaver::open_with(DATABASE, &doors, choices);
+            opening.await.expect("the database opens")
+        }
+        Store::Postgres => {
+            let choices = PostgresOptions { late_writes, ..PostgresOptions::default() };
+            let opening = PostgresSaver::open_with(POSTGRES, &doors, choices);
             opening.await.expect("the database opens")
         }
         Store::Memory => {

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
+
 use super::saver::{Saver, SaverError};
-use super::{Checkpoint, PendingWrite, ThreadKey};
+use super::{PendingWrite, ThreadKey};
 use crate::value::Shared;
 
 /// The past of one channel, as seen from a checkpoint.
@@ -51,7 +53,7 @@ impl Walk {
     /// its writes, so a seed does not make the writes beside it superfluous.
     pub fn visit(
         &mut self,
-        checkpoint: &Checkpoint,
+        values: &IndexMap<Arc<str>, Shared>,
         writes: impl DoubleEndedIterator<Item = PendingWrite>,
     ) {
         for write in writes.rev() {
@@ -62,7 +64,7 @@ impl Walk {
         }
         for (channel, history) in &mut self.found {
             if history.seed.is_none() {
-                history.seed = checkpoint.channel_values.get(channel).cloned();
+                history.seed = values.get(channel).cloned();
             }
         }
     }
@@ -89,7 +91,7 @@ pub(super) async fn by_tuples<S: Saver + ?Sized>(
     while let Some(ancestor) = next.take_if(|_| !walk.is_over()) {
         // An ancestor that was never stored ends it, as the root does.
         let Some(tuple) = saver.get_tuple(&key, Some(&ancestor)).await? else { break };
-        walk.visit(&tuple.checkpoint, tuple.writes.into_iter());
+        walk.visit(&tuple.checkpoint.channel_values, tuple.writes.into_iter());
         next = tuple.parent;
     }
     Ok(walk.end())

@@ -248,7 +248,7 @@ impl Saver for MemorySaver {
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let PutWrites { key, checkpoint, task, task_path, writes, claim } = put;
+        let PutWrites { key, checkpoint, task, task_path, writes, claim, .. } = put;
         let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
         self.at_point(point, move |store| {
             store.check(&key.thread, &claim)?;
@@ -286,7 +286,7 @@ impl Saver for MemorySaver {
             while let Some(id) = next.take_if(|_| !walk.is_over()) {
                 let Some(ancestor) = kept.get(id) else { break };
                 let writes = thread.writes(&key.namespace, id, |channel| walk.wants(channel));
-                walk.visit(&ancestor.checkpoint, writes.into_iter());
+                walk.visit(&ancestor.checkpoint.channel_values, writes.into_iter());
                 next = ancestor.parent.as_ref();
             }
             Ok(walk.end())

@@ -12,11 +12,12 @@ use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
 use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
+use super::puts::Puts;
 use super::run::Start;
 use super::turns::turns;
 use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
 use crate::checkpoint::{
-    Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
+    Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey, codec, id, reserved,
 };
 use crate::doors::What;
 use crate::graph::{Command, Destination, GraphInner, Resume};
@@ -314,7 +315,7 @@ impl RunCore {
             before_head,
             resuming: None,
             output: None,
-            puts: Default::default(),
+            puts: Puts::new(graph.options.write_order),
             running: Default::default(),
             leaving: Vec::new(),
             ended: Vec::new(),
@@ -389,6 +390,7 @@ fn waiting_interrupts(state: &RunState) -> BTreeSet<String> {
 
 pub(super) fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
     Checkpoint {
+        layout: LAYOUT_VERSION,
         ts: id::timestamp(graph.doors.clock.now()),
         id: graph.mint.mint(-2),
         channel_values: IndexMap::new(),

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use durasim_runtime::checkpoint::{Checkpoint, Metadata, PendingWrite, Source, ThreadKey};
+use durasim_runtime::checkpoint::{
+    Checkpoint, LAYOUT_VERSION, Metadata, PendingWrite, Source, ThreadKey,
+};
 use durasim_runtime::doors::{
     Clock, Controller, Doors, Entropy, Executor, Gate, Pass, Point, RawHandle,
 };
@@ -16,7 +18,7 @@ use futures::future::BoxFuture;
 /// Runs a test on the real runtime.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().build().expect("a runtime").block_on(future)
+    builder.enable_all().build().expect("a runtime").block_on(future)
 }
 
 /// A SQLite file of one test, removed with its WAL when the test is over.
@@ -51,6 +53,24 @@ impl TestFile {
 impl Drop for TestFile {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+/// A PostgreSQL server for the tests of one file, which share it. It goes with the last of them.
+pub struct Server;
+
+#[cfg(not(madsim))]
+impl Server {
+    /// `None`, with a line that says so, where there is none.
+    pub fn get() -> Option<Arc<durasim_cluster::Cluster>> {
+        static RUNNING: Mutex<std::sync::Weak<durasim_cluster::Cluster>> =
+            Mutex::new(std::sync::Weak::new());
+        let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        running.upgrade().or_else(|| {
+            let started = Arc::new(durasim_cluster::Cluster::for_test()?);
+            *running = Arc::downgrade(&started);
+            Some(started)
+        })
     }
 }
 
@@ -159,8 +179,10 @@ pub fn shared(value: impl Into<Value>) -> Shared {
 /// A checkpoint with a bit of everything.
 pub fn checkpoint(n: u32) -> Checkpoint {
     let version: Arc<str> = format!("{:032}.0.5", n + 1).into();
-    let versions = [("steps".into(), version.clone()), ("branch:to:b".into(), version)];
+    let versions =
+        ["steps", "charge", "branch:to:b"].map(|channel| (channel.into(), version.clone()));
     Checkpoint {
+        layout: LAYOUT_VERSION,
         ts: "2026-11-29T18:57:34.411469+00:00".to_owned(),
         id: id(n).into(),
         channel_values: [
@@ -188,4 +210,27 @@ pub fn metadata(source: Source, step: i64) -> Metadata {
 /// Pending writes in short: task, channel, value.
 pub fn short(writes: &[PendingWrite]) -> Vec<(&str, &str, String)> {
     writes.iter().map(|w| (&*w.task, &*w.channel, w.value.to_string())).collect()
+}
+
+/// A connection of somebody else, for statements by hand.
+#[cfg(not(madsim))]
+pub async fn connect(url: &str) -> tokio_postgres::Client {
+    let config: tokio_postgres::Config = url.parse().expect("a URL");
+    let port = config.get_ports()[0];
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("a server");
+    let connected = config.connect_raw(stream, tokio_postgres::NoTls).await;
+    let (client, connection) = connected.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+/// The first column of the rows of a statement, as text.
+#[cfg(not(madsim))]
+pub async fn rows(client: &tokio_postgres::Client, statement: &str) -> Vec<String> {
+    let answers = client.simple_query(statement).await.expect("rows");
+    let text = |answer| match answer {
+        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("-").to_owned()),
+        _ => None,
+    };
+    answers.into_iter().filter_map(text).collect()
 }

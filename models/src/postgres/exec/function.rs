@@ -103,6 +103,10 @@ pub fn apply(ctx: &Context<'_>, function: Function, args: &[Cell]) -> Result<Cel
             Err(_) if args.get(1).is_some_and(Cell::is_true) => Cell::Null,
             Err(unknown) => return Err(unknown),
         },
+        ToRegclass => {
+            let known = ctx.store.relation_named(text(0), ctx.snapshot.own());
+            if known { args[0].clone() } else { Cell::Null }
+        }
         CurrentDatabase => Cell::Text(ctx.facts.database.clone()),
         CurrentUser => Cell::Text(ctx.facts.user.clone()),
         CurrentSchema => Cell::text("public"),

@@ -7,7 +7,7 @@ use super::query;
 use super::{Context, Env, Halt};
 use crate::postgres::error::{PgError, Result as PgResult};
 use crate::postgres::sql::{Expr, From, Select, Source};
-use crate::postgres::store::{Table, Tid};
+use crate::postgres::store::{Index, Table, Tid};
 use crate::postgres::types::{Cell, Json, Row};
 
 /// The place of a stored row: table and version.
@@ -124,6 +124,7 @@ fn item_rows(
             Ok(bare(entries.into_iter().map(|row| [row[0].clone()].into()).collect()))
         }
         Source::Series(from, to) => Ok(bare(series(&json(from)?, &json(to)?))),
+        Source::Indexes => Ok(bare(indexes(ctx))),
         Source::Call(function, args) => Ok(bare(vec![[call(ctx, &env, *function, args)?].into()])),
     }
 }
@@ -148,6 +149,19 @@ fn stored(ctx: &Context<'_>, table: &Table, key: Option<(usize, Vec<Cell>)>) -> 
             tids.into_iter().filter_map(visible).collect()
         }
     }
+}
+
+/// Name, table, and whether it can be used, of each index that is there.
+fn indexes(ctx: &Context<'_>) -> Vec<Row> {
+    let tables = ctx.store.tables.values();
+    let tables = tables.filter(|table| ctx.store.find(&table.name, ctx.snapshot.own()).is_some());
+    let of = |table: &Table| -> Vec<Row> {
+        let row = |index: &Index| -> Row {
+            [Cell::text(&*index.name), Cell::text(&*table.name), Cell::Bool(true)].into()
+        };
+        table.indexes.iter().map(row).collect()
+    };
+    tables.flat_map(of).collect()
 }
 
 /// The elements of all arrays side by side; shorter ones end in nulls.

@@ -10,7 +10,7 @@ use crate::postgres::error::{PgError, Result};
 use crate::postgres::exec;
 use crate::postgres::locks::Mode;
 use crate::postgres::sql::bind::{bind, session_action};
-use crate::postgres::sql::{Action, Field, Plan};
+use crate::postgres::sql::{Action, Before, Field, Plan};
 use crate::postgres::types::{Cell, Row, Type};
 
 /// What a statement gives back.
@@ -127,9 +127,20 @@ impl Session {
     }
 
     async fn perform_plan(&mut self, run: &mut Run, plan: &Plan) -> Result<Outcome> {
-        if !plan.with.is_empty() {
-            self.settle(run, |ctx| exec::with(ctx, &plan.with)).await?;
+        for before in &plan.with {
+            run.memo.next_row();
+            match before {
+                Before::Query(query) => {
+                    let query = std::slice::from_ref(query);
+                    self.settle(run, |ctx| exec::with(ctx, query)).await?;
+                }
+                Before::Change(id, action) => {
+                    let (_, rows) = self.change(run, action).await?;
+                    run.memo.note_with(*id, Arc::new(rows));
+                }
+            }
         }
+        run.memo.next_row();
         let fields = plan.fields.clone();
         let (tag, rows) = match &plan.action {
             Action::Query(query) => {
@@ -142,6 +153,20 @@ impl Session {
                 };
                 (format!("SELECT {}", rows.len()), rows)
             }
+            Action::Insert(_) | Action::Update(_) | Action::Delete(_) => {
+                self.change(run, &plan.action).await?
+            }
+            Action::Define(definition) => {
+                (self.define(run, definition).await?.to_owned(), Vec::new())
+            }
+            Action::Session(action) => return self.control(action.clone()).await,
+        };
+        Ok(Outcome { tag, fields, rows })
+    }
+
+    /// INSERT, UPDATE or DELETE: its tag, and what RETURNING shows.
+    async fn change(&mut self, run: &mut Run, action: &Action) -> Result<(String, Vec<Row>)> {
+        Ok(match action {
             Action::Insert(insert) => {
                 let (count, rows) = self.insert(run, insert).await?;
                 (format!("INSERT 0 {count}"), rows)
@@ -154,12 +179,8 @@ impl Session {
                 let (count, rows) = self.delete(run, delete).await?;
                 (format!("DELETE {count}"), rows)
             }
-            Action::Define(definition) => {
-                (self.define(run, definition).await?.to_owned(), Vec::new())
-            }
-            Action::Session(action) => return self.control(action.clone()).await,
-        };
-        Ok(Outcome { tag, fields, rows })
+            _ => return Err(PgError::unsupported("WITH of a statement of this kind")),
+        })
     }
 
     async fn lock_table(&mut self, table: u32, mode: Mode) -> Result<()> {

@@ -48,6 +48,7 @@ pub enum Function {
     Version,
     CurrentSetting,
     CurrentDatabase,
+    ToRegclass,
     CurrentUser,
     CurrentSchema,
     BackendPid,
@@ -128,6 +129,8 @@ pub fn named(name: &str) -> Vec<Signature> {
                 .concat_all()
         }
         "set_config" => one(SetConfig, &[TEXT, TEXT, Type::BOOL], TEXT),
+        // Named, not numbered, as the server shows it.
+        "to_regclass" => one(ToRegclass, &[TEXT], TEXT),
         "current_database" | "current_catalog" => one(CurrentDatabase, &[], TEXT),
         "current_user" | "session_user" | "user" => one(CurrentUser, &[], TEXT),
         "current_schema" => one(CurrentSchema, &[], TEXT),

@@ -15,7 +15,7 @@ pub use expr::{Arithmetic, ColumnRef, Comparison, Expr};
 pub use function::{Advisory, AggregateKind, Deed, Function};
 pub use parse::{Parsed, parse};
 pub use plan::{
-    Action, Assignment, Body, Conflict, ConflictUpdate, Definition, Delete, Field, From, Group,
-    Insert, InsertSource, Plan, Query, RowLock, Select, SessionAction, Sort, Source, Update,
+    Action, Assignment, Before, Body, Conflict, ConflictUpdate, Definition, Delete, Field, From,
+    Group, Insert, InsertSource, Plan, Query, RowLock, Select, SessionAction, Sort, Source, Update,
     WaitPolicy,
 };

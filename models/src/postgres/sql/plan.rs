@@ -8,8 +8,8 @@ use crate::postgres::types::Type;
 /// A statement that can be executed, as long as the shape of the tables stays what it was.
 #[derive(Debug)]
 pub struct Plan {
-    /// The queries of a WITH in front of it.
-    pub with: Vec<Query>,
+    /// The WITH in front of it, in this order.
+    pub with: Vec<Before>,
     pub action: Action,
     /// The columns that it returns; `None` for a statement without a result.
     pub fields: Option<Vec<Field>>,
@@ -17,6 +17,15 @@ pub struct Plan {
     /// The tables it touches, and how strongly it locks each.
     pub tables: Vec<(u32, Mode)>,
     pub shape: u64,
+}
+
+/// One part of a WITH in front of a statement.
+#[derive(Debug)]
+pub enum Before {
+    Query(Query),
+    /// Changes a table; what it returns is known by this id. All parts see the tables as they were
+    /// before the statement.
+    Change(usize, Action),
 }
 
 /// A column of a result.
@@ -172,6 +181,9 @@ pub enum Source {
     },
     JsonKeys(Expr),
     Series(Expr, Expr),
+    /// `pg_index`: the indexes, under their names. None is ever invalid here, as they are built at
+    /// once.
+    Indexes,
     /// A function that gives one row.
     Call(Function, Vec<Expr>),
 }
@@ -301,7 +313,7 @@ impl Select {
             let conditions = from.left.iter().flatten().chain(&from.filter).chain(probe);
             conditions.for_each(|expr| see(expr, 1));
             match &from.source {
-                Source::Table(_) | Source::With(_) => {}
+                Source::Table(_) | Source::With(_) | Source::Indexes => {}
                 Source::Query(query) => {
                     query.expressions(&mut |expr, depth| see(expr, depth + 1));
                 }

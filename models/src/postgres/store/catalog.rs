@@ -75,6 +75,11 @@ impl Store {
         indexes.find(|index| index.name == name)
     }
 
+    /// Is there a table or an index of this name, for a transaction with these ids?
+    pub fn relation_named(&self, name: &str, own: &[Xid]) -> bool {
+        self.find(name, own).is_some() || self.index_named(name).is_some()
+    }
+
     /// Everything committed, seen from outside.
     pub fn committed(&self) -> Snapshot {
         Snapshot::new(&self.xacts, Vec::new(), 0)

@@ -28,6 +28,10 @@ impl Snapshot {
         self.own.push(xid);
     }
 
+    pub fn own(&self) -> &[Xid] {
+        &self.own
+    }
+
     pub fn is_own(&self, xid: Xid) -> bool {
         self.own.contains(&xid)
     }

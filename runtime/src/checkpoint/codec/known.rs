@@ -65,6 +65,10 @@ pub fn delta_snapshot_value(value: &Value) -> Result<Value, CodecError> {
     Ok(Value::Ext(DELTA_SNAPSHOT, pack(value)?))
 }
 
+pub fn is_delta_snapshot(value: &Value) -> bool {
+    matches!(value, Value::Ext(DELTA_SNAPSHOT, _))
+}
+
 /// The value in a delta channel's snapshot; `None` for anything else. Fails as [`unpack`] does.
 pub fn read_delta_snapshot(value: &Value) -> Result<Option<Value>, CodecError> {
     match value {

@@ -10,8 +10,8 @@ mod msgpack;
 
 pub use checkpoint::{decode_checkpoint, encode_checkpoint};
 pub use known::{
-    delta_snapshot_value, interrupt_value, overwrite_value, read_delta_snapshot, read_interrupt,
-    read_overwrite, read_send, read_set, send_value, set_value,
+    delta_snapshot_value, interrupt_value, is_delta_snapshot, overwrite_value, read_delta_snapshot,
+    read_interrupt, read_overwrite, read_send, read_set, send_value, set_value,
 };
 pub use metadata::{decode_metadata, encode_metadata, without_nul};
 pub use msgpack::{MAX_DEPTH, pack, unpack};
@@ -37,8 +37,6 @@ pub enum CodecError {
     TooLong,
     #[error("{key}: expected {expected}")]
     Shape { key: String, expected: &'static str },
-    #[error("checkpoint layout version {0} needs migration, which is not supported")]
-    OldLayout(u64),
     #[error("metadata is not JSON: {0}")]
     Json(String),
 }

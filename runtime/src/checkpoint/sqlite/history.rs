@@ -98,7 +98,10 @@ impl Ancestor {
 
     fn leave(mut self, walk: &mut Walk) {
         self.writes.sort_by(|(a, _), (b, _)| a.cmp(b));
-        walk.visit(&self.checkpoint, self.writes.into_iter().map(|(_, write)| write));
+        walk.visit(
+            &self.checkpoint.channel_values,
+            self.writes.into_iter().map(|(_, write)| write),
+        );
     }
 }
 

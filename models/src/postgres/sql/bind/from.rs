@@ -128,7 +128,18 @@ impl Binder<'_> {
         let withs = self.scopes.iter().rev().flat_map(|scope| &scope.with);
         let with = withs.into_iter().find(|with| with.name == name);
         if let Some((id, fields)) = with.map(|with| (with.id, with.fields.clone())) {
+            let fields = fields.ok_or_else(|| {
+                let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+                PgError::new("0A000", message)
+            })?;
             return self.item(Source::With(id), name, fields, alias);
+        }
+        if name == "pg_index" {
+            let field = |name: &str, ty| Field { name: name.to_owned(), ty, origin: (0, 0) };
+            let fields = [("indexrelid", Type::TEXT), ("indrelid", Type::TEXT)];
+            let mut fields: Vec<Field> = fields.map(|(name, ty)| field(name, ty)).to_vec();
+            fields.push(field("indisvalid", Type::BOOL));
+            return self.item(Source::Indexes, name, fields, alias);
         }
         let table = self.table(name, mode)?;
         self.item(Source::Table(table.oid), name, fields_of(table), alias)

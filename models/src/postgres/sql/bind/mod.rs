@@ -20,7 +20,7 @@ mod title;
 
 use sqlparser::ast::{self, SetExpr, Statement};
 
-use super::{Action, Field, Plan, Query, SessionAction};
+use super::{Action, Before, Field, Plan, SessionAction};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::Mode;
 use crate::postgres::store::{Store, Table, Xid};
@@ -72,8 +72,8 @@ struct Binder<'a> {
     queries: usize,
     /// Inside of CASE, COALESCE and their kin, where not everything is evaluated.
     conditional: bool,
-    /// The queries of a WITH in front of the whole statement.
-    with: Vec<Query>,
+    /// The WITH in front of the whole statement.
+    with: Vec<Before>,
 }
 
 impl<'a> Binder<'a> {
@@ -99,7 +99,14 @@ impl<'a> Binder<'a> {
                 if let SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) =
                     &*query.body
                 {
-                    return self.with_in_front(query, inner);
+                    return self.with_in_front(query, |binder| binder.statement(inner));
+                }
+                if query.with.as_ref().is_some_and(query::changes_something) {
+                    let bare = ast::Query { with: None, ..ast::Query::clone(query) };
+                    return self.with_in_front(query, |binder| {
+                        let (query, fields) = binder.query(&bare, true)?;
+                        Ok((Action::Query(query), Some(fields)))
+                    });
                 }
                 let (query, fields) = self.query(query, true)?;
                 Ok((Action::Query(query), Some(fields)))
@@ -114,21 +121,22 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// `WITH ... UPDATE ...`
+    /// `WITH ... UPDATE ...`, or a query with changes in its WITH.
     fn with_in_front(
         &mut self,
         query: &ast::Query,
-        inner: &Statement,
+        inner: impl FnOnce(&mut Self) -> Result<(Action, Option<Vec<Field>>)>,
     ) -> Result<(Action, Option<Vec<Field>>)> {
+        let is_query = matches!(&*query.body, SetExpr::Select(_) | SetExpr::SetOperation { .. });
         let plain = query.order_by.is_none() && query.limit_clause.is_none();
-        if !plain || !query.locks.is_empty() {
+        if !is_query && (!plain || !query.locks.is_empty()) {
             return Err(PgError::unsupported(format_args!("the statement {query}")));
         }
         self.scopes.push(Scope::default());
         let bound = query.with.as_ref().map_or(Ok(()), |with| self.with(with));
-        let bound = bound.and_then(|()| self.statement(inner));
+        let bound = bound.and_then(|()| inner(self));
         let scope = self.scopes.pop().expect("it was pushed above");
-        self.with = scope.with.into_iter().map(|with| with.query).collect();
+        self.with = scope.with.into_iter().map(|with| with.before).collect();
         bound
     }
 

@@ -289,7 +289,7 @@ impl Binder<'_> {
         }
         let (returning, fields) = self.returning(ast.returning.as_ref())?;
         let filter = self.placed(&mut from, conditions);
-        let source = self.rows_of(from, filter);
+        let source = self.rows_of(from, filter)?;
         let update = Update { table, source, assignments, returning };
         Ok((Action::Update(Box::new(update)), fields))
     }
@@ -317,16 +317,15 @@ impl Binder<'_> {
         }
         let (returning, fields) = self.returning(ast.returning.as_ref())?;
         let filter = self.placed(&mut from, conditions);
-        let source = self.rows_of(from, filter);
+        let source = self.rows_of(from, filter)?;
         Ok((Action::Delete(Box::new(Delete { table, source, returning })), fields))
     }
 
-    fn rows_of(&mut self, from: Vec<From>, filter: Vec<Expr>) -> Query {
-        let with = std::mem::take(&mut self.scope().with).into_iter().map(|with| with.query);
-        let with = with.collect();
+    fn rows_of(&mut self, from: Vec<From>, filter: Vec<Expr>) -> Result<Query> {
+        let with = self.taken_with()?;
         let select = Select { from, filter, ..Select::default() };
         let body = Body::Select(Box::new(select));
-        Query { with, body, ..Query::one_row(self.new_query(), Vec::new()) }
+        Ok(Query { with, body, ..Query::one_row(self.new_query(), Vec::new()) })
     }
 }
 

@@ -10,7 +10,7 @@ use super::scope::{Item, Scope, With};
 use super::{Binder, Bound, names};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::Mode;
-use crate::postgres::sql::{Body, Expr, Field, Query, RowLock, Sort, WaitPolicy};
+use crate::postgres::sql::{Before, Body, Expr, Field, Query, RowLock, Sort, WaitPolicy};
 use crate::postgres::types::Type;
 
 impl Binder<'_> {
@@ -60,13 +60,22 @@ impl Binder<'_> {
         };
         let (limit, offset) = self.limits(ast.limit_clause.as_ref())?;
         let id = self.new_query();
-        let with = std::mem::take(&mut self.scope().with).into_iter().map(|with| with.query);
-        let with = with.collect();
+        let with = self.taken_with()?;
         let query = Query { id, with, body, order, limit, offset, lock, correlated: false };
         Ok((query, fields))
     }
 
-    /// The queries of WITH; what changes data there is refused.
+    /// The queries of this scope's WITH, which must not change anything.
+    pub(super) fn taken_with(&mut self) -> Result<Vec<Query>> {
+        let with = std::mem::take(&mut self.scope().with).into_iter().map(|with| with.before);
+        let queries = with.map(|before| match before {
+            Before::Query(query) => Ok(query),
+            Before::Change(..) => Err(too_deep()),
+        });
+        queries.collect()
+    }
+
+    /// The parts of WITH.
     pub(super) fn with(&mut self, with: &sqlparser::ast::With) -> Result<()> {
         if with.recursive {
             return Err(PgError::unsupported("WITH RECURSIVE"));
@@ -75,16 +84,36 @@ impl Binder<'_> {
             if cte.from.is_some() {
                 return Err(PgError::unsupported(cte));
             }
-            let (query, mut fields) = self.query(&cte.query, true)?;
-            if query.correlated {
-                return Err(PgError::unsupported("a query of WITH that depends on a row"));
-            }
+            let (before, id, mut fields) = self.part_of_with(&cte.query)?;
             let renamed = cte.alias.columns.iter().map(|column| names::ident(&column.name));
-            fields.iter_mut().zip(renamed).for_each(|(field, name)| field.name = name);
-            let (name, id) = (names::ident(&cte.alias.name), query.id);
-            self.scope().with.push(With { name, id, fields, query });
+            let known = fields.iter_mut().flatten();
+            known.zip(renamed).for_each(|(field, name)| field.name = name);
+            let name = names::ident(&cte.alias.name);
+            self.scope().with.push(With { name, id, fields, before });
         }
         Ok(())
+    }
+
+    fn part_of_with(&mut self, ast: &QueryAst) -> Result<(Before, usize, Option<Vec<Field>>)> {
+        if let SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) =
+            &*ast.body
+        {
+            if self.scopes.len() > 1 {
+                return Err(too_deep());
+            }
+            if ast.with.is_some() {
+                return Err(PgError::unsupported("WITH inside a change of WITH"));
+            }
+            let (action, fields) = self.statement(change)?;
+            let id = self.new_query();
+            return Ok((Before::Change(id, action), id, fields));
+        }
+        let (query, fields) = self.query(ast, true)?;
+        if query.correlated {
+            return Err(PgError::unsupported("a query of WITH that depends on a row"));
+        }
+        let id = query.id;
+        Ok((Before::Query(query), id, Some(fields)))
     }
 
     fn set_expr(&mut self, ast: &SetExpr, settle: bool) -> Result<(Body, Vec<Field>)> {
@@ -353,4 +382,16 @@ impl Binder<'_> {
         self.scopes.pop();
         bound
     }
+}
+
+fn too_deep() -> PgError {
+    let message = "WITH clause containing a data-modifying statement must be at the top level";
+    PgError::new("0A000", message)
+}
+
+/// Is there an INSERT, UPDATE or DELETE in it?
+pub(super) fn changes_something(with: &sqlparser::ast::With) -> bool {
+    with.cte_tables.iter().any(|cte| {
+        matches!(&*cte.query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+    })
 }

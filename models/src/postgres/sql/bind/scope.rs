@@ -4,7 +4,7 @@ use sqlparser::ast::Ident;
 
 use super::{Binder, Bound, names};
 use crate::postgres::error::{PgError, Result};
-use crate::postgres::sql::{Aggregate, Expr, Field, Query};
+use crate::postgres::sql::{Aggregate, Before, Expr, Field};
 use crate::postgres::types::Type;
 
 /// The rows of one query.
@@ -26,12 +26,13 @@ pub(super) struct Item {
     pub hidden: bool,
 }
 
-/// A query of WITH.
+/// A part of WITH.
 pub(super) struct With {
     pub name: String,
     pub id: usize,
-    pub fields: Vec<Field>,
-    pub query: Query,
+    /// `None` of a change that returns nothing.
+    pub fields: Option<Vec<Field>>,
+    pub before: Before,
 }
 
 impl Binder<'_> {

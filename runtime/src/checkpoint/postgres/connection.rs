@@ -1,0 +1,262 @@
+//! Connections: how one is made, who holds it, and what is done when it breaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use futures::future::{BoxFuture, Either, select};
+use tokio_postgres::tls::TlsConnect;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, Error, Row};
+
+use super::PostgresOptions;
+use super::errors::{Failure, chain, explained, refused};
+use super::target::{Server, Target};
+use super::tls::Tls;
+use crate::checkpoint::saver::{SaverError, SaverResult};
+use crate::doors::{Doors, Io, Point};
+
+/// Between two looks of a migrator whether another one is done.
+pub(super) const MIGRATOR_PAUSE: Duration = Duration::from_millis(20);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Makes connections through the doors. The pool neither spawns nor waits by itself.
+pub(super) struct Connecting {
+    target: Target,
+    tls: Tls,
+    doors: Doors,
+}
+
+impl Connecting {
+    /// The first of the servers that has us.
+    pub async fn connect(&self) -> Result<Client, Failure> {
+        let mut failure = None;
+        for server in &self.target.servers {
+            match self.connect_within_limit(server).await {
+                Ok(client) => return Ok(client),
+                Err(found @ Failure::Unreachable(_)) => failure = Some(found),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(failure.expect("a target has a server"))
+    }
+
+    async fn connect_within_limit(&self, server: &Server) -> Result<Client, Failure> {
+        let Some(limit) = self.target.connect_limit else {
+            return self.connect_to(server).await;
+        };
+        let connect = std::pin::pin!(self.connect_to(server));
+        match select(connect, self.doors.clock.sleep(limit)).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(Failure::Unreachable(format!(
+                "cannot reach postgres at {}: no answer within {limit:?}",
+                server.authority
+            ))),
+        }
+    }
+
+    async fn connect_to(&self, server: &Server) -> Result<Client, Failure> {
+        let authority = &*server.authority;
+        let stream = self.doors.connector.connect(authority).await.map_err(|error| {
+            Failure::Unreachable(format!("cannot reach postgres at {authority}: {error}"))
+        })?;
+        let connected = open(&self.target.config, stream, self.tls.to(server)).await;
+        let (client, connection) = connected.map_err(|error| refused(authority, error))?;
+        // It ends when its client is gone and everything that was sent is answered.
+        self.doors.executor.spawn("postgres", async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("a connection to postgres ended: {}", chain(&error));
+            }
+        });
+        Ok(client)
+    }
+}
+
+/// A client, and the connection that does its work.
+type Opened = Result<(Client, BoxFuture<'static, Result<(), Error>>), Error>;
+
+fn open<S, T>(config: &Config, stream: S, tls: T) -> BoxFuture<'_, Opened>
+where
+    S: Io + 'static,
+    T: TlsConnect<S, Stream: Send + 'static, Future: Send> + Send + 'static,
+{
+    Box::pin(async move {
+        let (client, connection) = config.connect_raw(stream, tls).await?;
+        Ok((client, Box::pin(connection) as BoxFuture<'static, _>))
+    })
+}
+
+impl Manager for Connecting {
+    type Type = Client;
+    type Error = Failure;
+
+    async fn create(&self) -> Result<Client, Failure> {
+        self.connect().await
+    }
+
+    async fn recycle(&self, client: &mut Client, _: &Metrics) -> RecycleResult<Failure> {
+        match client.is_closed() {
+            true => Err(RecycleError::message("closed")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The connections of a saver. Clones share them.
+#[derive(Clone)]
+pub(super) struct Store {
+    pool: Pool<Connecting>,
+    name: Arc<str>,
+    pub(super) doors: Doors,
+    pub(super) options: PostgresOptions,
+}
+
+/// One attempt at a call, with what it is about. It may be dropped wherever it waits, so it leaves no
+/// transaction open between two of its requests.
+pub(super) type Attempt<D, T> = for<'a> fn(&'a D, &'a Client) -> BoxFuture<'a, Result<T, Failure>>;
+
+/// May a call be made again when it is not known whether it took effect?
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Again {
+    /// Twice is as good as once.
+    Yes,
+    No,
+}
+
+impl Store {
+    pub(super) fn new(
+        url: &str,
+        doors: &Doors,
+        options: PostgresOptions,
+    ) -> Result<Store, SaverError> {
+        let target = Target::parse(url)?;
+        let name = target.name().into();
+        let tls = Tls::new(&target, doors, options.root_certificates.as_deref())?;
+        let pool = Pool::builder(Connecting { target, tls, doors: doors.clone() })
+            .max_size(options.max_connections.max(1))
+            .build()
+            .expect("a pool without timeouts needs no runtime");
+        Ok(Store { pool, name, doors: doors.clone(), options })
+    }
+
+    /// A connection beside those of the pool.
+    pub(super) async fn connect(&self) -> Result<Client, Failure> {
+        self.pool.manager().connect().await
+    }
+
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+
+    /// Does a call once the gate lets it, again and again while the server is away or undoes it.
+    pub(super) fn call<D: Send + Sync + 'static, T: Send + 'static>(
+        &self,
+        point: Point,
+        again: Again,
+        data: D,
+        attempt: Attempt<D, T>,
+    ) -> SaverResult<T> {
+        let store = self.clone();
+        Box::pin(async move {
+            let _pass = store.doors.gate.pass(|| point).await;
+            let done = store.persist(again, &data, attempt).await;
+            done.map_err(|failure| store.error(failure))
+        })
+    }
+
+    /// As [`Store::call`], of one that has passed the gate.
+    pub(super) async fn persist<D, T>(
+        &self,
+        again: Again,
+        data: &D,
+        attempt: Attempt<D, T>,
+    ) -> Result<T, Failure> {
+        let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        loop {
+            let failure = match self.attempt(data, attempt).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let may_go_on = match &failure {
+                Failure::Unreachable(_) | Failure::Undone(_) => true,
+                Failure::Lost(_) => again == Again::Yes,
+                Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => false,
+            };
+            if !may_go_on || waited >= self.options.outage_limit {
+                return Err(failure);
+            }
+            pause = pause.min(self.options.outage_limit - waited);
+            self.doors.clock.sleep(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
+        let client = self.acquire().await?;
+        let limit = self.options.answer_limit;
+        let result = match select(attempt(data, &client), self.doors.clock.sleep(limit)).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(Failure::Silent(limit)),
+        };
+        if let Err(Failure::Lost(_) | Failure::Silent(_)) = &result {
+            drop(Object::take(client));
+        }
+        result
+    }
+
+    async fn acquire(&self) -> Result<Object<Connecting>, Failure> {
+        let limit = self.options.acquire_limit;
+        let free = std::pin::pin!(self.pool.get());
+        match select(free, self.doors.clock.sleep(limit)).await {
+            Either::Left((Ok(client), _)) => Ok(client),
+            Either::Left((Err(PoolError::Backend(failure)), _)) => Err(failure),
+            Either::Left((Err(PoolError::Closed), _)) => {
+                Err(SaverError::Store(format!("{}: the saver is closed", self.name)).into())
+            }
+            Either::Left((Err(_), _)) => unreachable!("the pool has no timeouts and no hooks"),
+            Either::Right(_) => Err(SaverError::Store(format!(
+                "{}: none of the {} connections became free within {limit:?}; raise \
+                 PostgresOptions::max_connections",
+                self.name, self.options.max_connections
+            ))
+            .into()),
+        }
+    }
+
+    pub(super) fn error(&self, failure: Failure) -> SaverError {
+        let problem = match failure {
+            Failure::Saver(error) => return error,
+            Failure::Unreachable(problem) => problem,
+            Failure::Lost(problem) => {
+                format!("the connection broke ({problem}); whether the call took effect is unknown")
+            }
+            Failure::Silent(limit) => {
+                format!("no answer within {limit:?}; whether the call took effect is unknown")
+            }
+            Failure::Undone(error) | Failure::Sql(error) => explained(&error),
+        };
+        SaverError::Store(format!("{}: {problem}", self.name))
+    }
+}
+
+/// A parameter and its type, which spares the server and us a round trip for asking.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+pub(super) async fn query(
+    client: &Client,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Row>, Failure> {
+    Ok(client.query_typed(statement, parameters).await?)
+}
+
+/// The number of rows that a statement stored, changed or removed.
+pub(super) async fn execute(
+    client: &Client,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<u64, Failure> {
+    Ok(client.execute_typed(statement, parameters).await?)
+}

@@ -1,0 +1,129 @@
+//! What went wrong with the server, and what to do about it.
+
+use std::error::Error as _;
+use std::io;
+use std::time::Duration;
+
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use crate::checkpoint::saver::SaverError;
+
+/// Why one attempt at a call failed.
+pub(super) enum Failure {
+    /// The server could not be reached, or would not have us for now. Nothing was sent.
+    Unreachable(String),
+    /// The connection went away in the middle: whether the call took effect is unknown.
+    Lost(String),
+    /// There was no answer within the limit: whether the call took effect is unknown.
+    Silent(Duration),
+    /// The server undid the call in favour of another one; it may work the next time.
+    Undone(Error),
+    Sql(Error),
+    Saver(SaverError),
+}
+
+impl From<SaverError> for Failure {
+    fn from(error: SaverError) -> Failure {
+        Failure::Saver(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let is_lost = is_broken(&error) || error.code().is_some_and(is_going_down);
+        match error.code() {
+            _ if is_lost => Failure::Lost(chain(&error)),
+            Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
+                Failure::Undone(error)
+            }
+            _ => Failure::Sql(error),
+        }
+    }
+}
+
+/// The connection is gone, and nobody said why.
+fn is_broken(error: &Error) -> bool {
+    error.is_closed() || error.source().is_some_and(|source| source.is::<io::Error>())
+}
+
+/// The server ends this connection; another one may be had.
+fn is_going_down(code: &SqlState) -> bool {
+    code.code().starts_with("08")
+        || [
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        ]
+        .contains(code)
+        || code.code() == "57P05" // idle_session_timeout
+}
+
+/// A connection that could not be made.
+pub(super) fn refused(authority: &str, error: Error) -> Failure {
+    let waits = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
+    match error.code() {
+        Some(code) if waits.contains(code) || is_going_down(code) => {
+            Failure::Unreachable(format!("{authority} takes no connection: {}", explained(&error)))
+        }
+        Some(_) => Failure::Sql(error),
+        None if is_broken(&error) => {
+            Failure::Unreachable(format!("cannot reach postgres at {authority}: {}", chain(&error)))
+        }
+        None => Failure::Sql(error),
+    }
+}
+
+/// The server's words, and ours where they help.
+pub(super) fn explained(error: &Error) -> String {
+    let Some(db) = error.as_db_error() else { return chain(error) };
+    let advice = match *db.code() {
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            "check user and password in the URL"
+        }
+        SqlState::INVALID_CATALOG_NAME => "create the database, or name another one in the URL",
+        SqlState::TOO_MANY_CONNECTIONS => {
+            "lower PostgresOptions::max_connections, use a pooler, or raise the server's limit"
+        }
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "this is a standby or a read-only session; name the primary in the URL"
+        }
+        SqlState::DISK_FULL => "the server's disk is full; nothing was stored",
+        SqlState::INVALID_SCHEMA_NAME => {
+            "the schema in search_path does not exist, or the user may not use it"
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            "the user needs SELECT, INSERT, UPDATE and DELETE on the checkpoint tables, and CREATE on \
+             the schema for setting them up"
+        }
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE | SqlState::UNTRANSLATABLE_CHARACTER => {
+            "Postgres keeps no U+0000 in names of threads, namespaces, tasks and channels, nor inside \
+             a list or an object of the metadata"
+        }
+        SqlState::UNDEFINED_TABLE => {
+            "the tables are missing; they were dropped, or search_path is another one now"
+        }
+        SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => {
+            "a table of that name belongs to another application, or to an older version; use a \
+             database or a schema of its own"
+        }
+        _ => "",
+    };
+    let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+    let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
+    format!("{}{detail} [{}]{advice}", db.message(), db.code().code())
+}
+
+/// An error with its causes, which tokio-postgres leaves out of its text.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

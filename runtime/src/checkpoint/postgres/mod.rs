@@ -1,0 +1,236 @@
+//! Checkpoints in PostgreSQL, in the very tables of langgraph-checkpoint-postgres 3.1.1: Python
+//! LangGraph can continue a thread that was written here, and the reverse.
+
+mod connection;
+mod document;
+mod errors;
+mod history;
+mod lanes;
+mod lock;
+mod migrations;
+mod put;
+mod rows;
+mod statements;
+mod target;
+mod threads;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
+mod wire;
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::codec::encode_metadata;
+use super::history::DeltaHistories;
+use super::memory::{parent_id, point};
+use super::saver::{
+    Keep, Landing, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+};
+use super::{CheckpointTuple, ThreadKey, id};
+use crate::doors::{Doors, Operation};
+use connection::{Again, Store};
+use futures::future::BoxFuture;
+use lanes::{Lanes, Rows};
+use put::{CheckpointRows, WriteRows};
+
+/// Choices for [`PostgresSaver::open_with`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresOptions {
+    /// Connections are made when they are needed and kept.
+    pub max_connections: usize,
+    /// How long a call waits for a free connection before it fails.
+    pub acquire_limit: Duration,
+    /// How long a call waits for the server's answer before it fails, and its connection with it.
+    /// Whether the call took effect is unknown then.
+    pub answer_limit: Duration,
+    /// How long a call is made again and again while the server cannot be reached or breaks
+    /// connections off, as when it is restarted, before the call fails.
+    pub outage_limit: Duration,
+    /// Certificates of the authorities that `sslmode=verify-full` believes, as PEM. Without them it
+    /// believes those that browsers do.
+    pub root_certificates: Option<Arc<str>>,
+    pub late_writes: LateWrites,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> PostgresOptions {
+        PostgresOptions {
+            max_connections: 10,
+            acquire_limit: Duration::from_secs(30),
+            answer_limit: Duration::from_secs(60),
+            outage_limit: Duration::from_secs(10),
+            root_certificates: None,
+            late_writes: LateWrites::default(),
+        }
+    }
+}
+
+/// Keeps checkpoints in a PostgreSQL database over a few connections.
+pub struct PostgresSaver {
+    store: Store,
+    lanes: Lanes,
+}
+
+impl PostgresSaver {
+    /// Opens the database with the default options, making its tables where they are missing.
+    pub fn open(
+        url: &str,
+        doors: &Doors,
+    ) -> impl Future<Output = Result<Arc<PostgresSaver>, SaverError>> + Send + use<> {
+        PostgresSaver::open_with(url, doors, PostgresOptions::default())
+    }
+
+    pub fn open_with(
+        url: &str,
+        doors: &Doors,
+        options: PostgresOptions,
+    ) -> impl Future<Output = Result<Arc<PostgresSaver>, SaverError>> + Send + use<> {
+        let store = Store::new(url, doors, options);
+        async move {
+            let store = store?;
+            migrations::migrate(&store).await.map_err(|failure| store.error(failure))?;
+            let lanes = Lanes::new(&store);
+            Ok(Arc::new(PostgresSaver { store, lanes }))
+        }
+    }
+
+    /// Calls that come later fail, and connections go when the calls under way are over.
+    pub fn close(&self) {
+        self.store.close();
+    }
+}
+
+impl Saver for PostgresSaver {
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        self.store.call(point, Again::Yes, (key.clone(), id), |(key, id), client| {
+            Box::pin(rows::get(client, key, id.as_deref()))
+        })
+    }
+
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>> {
+        let thread: Arc<str> = thread.into();
+        let namespace: Option<Arc<str>> = namespace.map(Arc::from);
+        let point = point(Operation::SaverRead, &thread, "");
+        let asked = (thread, namespace, filter);
+        self.store.call(point, Again::Yes, asked, |(thread, namespace, filter), client| {
+            Box::pin(rows::list(client, thread, namespace.as_deref(), filter))
+        })
+    }
+
+    fn put(&self, put: Put) -> SaverResult<()> {
+        let submitted = self.submit_put(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+        let submitted = self.submit_writes(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
+        Box::pin(async move {
+            let Put { key, parent, checkpoint, metadata, new_versions, claim, fate } = put;
+            let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
+            let rows = document::write(&checkpoint, &new_versions).map(|(document, blobs)| {
+                let metadata = encode_metadata(&metadata);
+                Rows::Checkpoint(CheckpointRows {
+                    key,
+                    id: checkpoint.id,
+                    parent: parent_id(parent),
+                    document,
+                    metadata: String::from_utf8(metadata).expect("JSON is UTF-8"),
+                    blobs,
+                    claim,
+                    late_writes,
+                })
+            });
+            lanes.submit(point, rows, fate).await
+        })
+    }
+
+    fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
+        Box::pin(async move {
+            let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
+            let fate = put.fate.clone();
+            let rows = WriteRows::new(put, late_writes).map(Rows::Writes);
+            lanes.submit(point, rows, fate).await
+        })
+    }
+
+    fn get_delta_channel_history<'a>(
+        &'a self,
+        key: &ThreadKey,
+        id: Option<&str>,
+        channels: &[Arc<str>],
+    ) -> BoxFuture<'a, Result<DeltaHistories, SaverError>> {
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        let asked = (key.clone(), id, channels.to_vec());
+        self.store.call(point, Again::Yes, asked, |(key, id, channels), client| {
+            Box::pin(history::walk(client, key, id.as_deref(), channels))
+        })
+    }
+
+    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
+        self.prune(&[thread.into()], Keep::Nothing)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        let (from, to): (Arc<str>, Arc<str>) = (from.into(), to.into());
+        let point = point(Operation::SaverWrite, &to, "");
+        // The second time, the first would be in its way.
+        self.store.call(point, Again::No, (from, to), |(from, to), client| {
+            Box::pin(threads::copy(client, from, to))
+        })
+    }
+
+    fn prune(&self, names: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        let Some(first) = names.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        let names = names.to_vec();
+        match keep {
+            Keep::Latest => self.store.call(point, Again::Yes, names, |names, client| {
+                Box::pin(async move {
+                    for name in names {
+                        threads::prune(client, name).await?;
+                    }
+                    Ok(())
+                })
+            }),
+            Keep::Nothing => {
+                let remembers = self.store.options.late_writes == LateWrites::Refused;
+                let clock = remembers.then(|| self.store.doors.clock.clone());
+                self.store.call(point, Again::Yes, (names, clock), |(names, clock), client| {
+                    Box::pin(async move {
+                        for name in names {
+                            let moment = clock.as_ref().map(|clock| id::last_of(clock.now()));
+                            threads::delete(client, name, moment.as_deref()).await?;
+                        }
+                        Ok(())
+                    })
+                })
+            }
+        }
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        let Some(first) = runs.first() else { return Box::pin(ready(Ok(()))) };
+        let point = point(Operation::SaverWrite, first, "");
+        self.store.call(point, Again::Yes, runs.to_vec(), |runs, client| {
+            Box::pin(threads::delete_runs(client, runs))
+        })
+    }
+}

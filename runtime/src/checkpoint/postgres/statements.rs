@@ -1,0 +1,322 @@
+//! Every statement that goes to the server, but for the migrations. Tables, keys and order are those
+//! of langgraph-checkpoint-postgres 3.1.1.
+//!
+//! All are sent unnamed and with the types of their parameters, so that one costs one round trip and
+//! leaves nothing behind in the session: behind a pooler the next statement may meet another one.
+
+/// What a read gives back: one answer with rows of three kinds, from one snapshot. A checkpoint has
+/// kind 0, the value of a channel kind 1, a pending write kind 2. Each channel's value is in it once,
+/// however many of the checkpoints hold it.
+///
+/// The limit of the lookup of a value, of which there is one at most, is for the planner: it would
+/// else read all values of a long thread whenever its statistics are old.
+///
+/// Columns: kind, namespace, checkpoint, then by kind (parent, -, -), (channel, version, type) or
+/// (task, channel, type), then the checkpoint, its metadata, the bytes and the index.
+macro_rules! read {
+    ($which:literal) => {
+        concat!(
+            "WITH target AS (
+    SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata
+    FROM checkpoints WHERE thread_id = $1 ",
+            $which,
+            "
+)
+SELECT 0, t.checkpoint_ns, t.checkpoint_id, t.parent_checkpoint_id, NULL::text, NULL::text,
+    t.checkpoint, t.metadata, NULL::bytea, 0
+FROM target t
+UNION ALL
+SELECT 1, b.checkpoint_ns, NULL::text, b.channel, b.version, b.type,
+    NULL::jsonb, NULL::jsonb, b.blob, 0
+FROM (
+    SELECT DISTINCT t.checkpoint_ns, v.key, v.value
+    FROM target t CROSS JOIN LATERAL jsonb_each_text(t.checkpoint -> 'channel_versions') v
+) held
+CROSS JOIN LATERAL (
+    SELECT * FROM checkpoint_blobs
+    WHERE thread_id = $1 AND checkpoint_ns = held.checkpoint_ns AND channel = held.key
+        AND version = held.value
+    LIMIT 1
+) b
+UNION ALL
+SELECT 2, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.channel, w.type,
+    NULL::jsonb, NULL::jsonb, w.blob, w.idx
+FROM target t
+INNER JOIN checkpoint_writes w ON w.thread_id = $1 AND w.checkpoint_ns = t.checkpoint_ns
+    AND w.checkpoint_id = t.checkpoint_id"
+        )
+    };
+}
+
+/// Thread, namespace, id.
+pub(super) const GET: &str = read!("AND checkpoint_ns = $2 AND checkpoint_id = $3");
+
+/// Thread, namespace.
+pub(super) const GET_LATEST: &str =
+    read!("AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1");
+
+/// Thread; namespace, upper bound of ids, part of the metadata, and limit, each of which may be null.
+pub(super) const LIST: &str = read!(
+    "AND ($2::text IS NULL OR checkpoint_ns = $2) AND ($3::text IS NULL OR checkpoint_id < $3)
+        AND ($4::jsonb IS NULL OR metadata @> $4)
+    ORDER BY checkpoint_id DESC, checkpoint_ns LIMIT $5"
+);
+
+/// Before layout 4 a checkpoint's tasks stood as writes beside its parent. Thread, namespace, parent.
+pub(super) const PENDING_SENDS: &str = "
+SELECT type, blob FROM checkpoint_writes
+WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3 AND channel = '__pregel_tasks'
+ORDER BY task_path, task_id, idx";
+
+/// A checkpoint and the values that are new with it, where a condition holds, and else nothing.
+///
+/// An equal key is an equal value: versions have a random tail. A checkpoint with the same id keeps
+/// its parent, as with Python. The number of checkpoints that were stored is answered.
+macro_rules! put {
+    ($condition:expr) => {
+        concat!(
+            "WITH values_stored AS (
+    INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+    SELECT $1, $2, b.channel, b.version, b.type, b.blob
+    FROM unnest($7::text[], $8::text[], $9::text[], $10::bytea[])
+        AS b (channel, version, type, blob)",
+            $condition,
+            "
+    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING
+)
+INSERT INTO checkpoints
+    (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
+SELECT $1, $2, $3, $4, $5, $6",
+            $condition,
+            "
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
+DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata"
+        )
+    };
+}
+
+/// The thread was not deleted at this moment or later.
+macro_rules! since {
+    ($moment:literal) => {
+        concat!(
+            "coalesce(",
+            $moment,
+            " > (SELECT d.checkpoint_id FROM durasim_deletions d WHERE d.thread_id = $1), true)"
+        )
+    };
+}
+
+/// The parent is the head, or the checkpoint is, which is then stored once more.
+macro_rules! at_head {
+    () => {
+        "coalesce((
+        SELECT max(c.checkpoint_id) FROM checkpoints c
+        WHERE c.thread_id = $1 AND c.checkpoint_ns = $2
+    ), '') IN (coalesce($4, ''), $3)"
+    };
+}
+
+/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes.
+///
+/// Some readers of SQL take the ON after a select list for a name; WHERE keeps them apart.
+pub(super) const PUT: &str = put!(" WHERE true");
+
+/// As [`PUT`].
+pub(super) const PUT_AT_HEAD: &str = put!(concat!(" WHERE ", at_head!()));
+
+/// Besides what [`PUT`] has, a moment.
+pub(super) const PUT_SINCE: &str = put!(concat!(" WHERE ", since!("$11")));
+
+/// As [`PUT_SINCE`].
+pub(super) const PUT_SINCE_AT_HEAD: &str =
+    put!(concat!(" WHERE ", since!("$11"), " AND ", at_head!()));
+
+/// The id of a thread's last deletion. Thread.
+pub(super) const DELETION: &str =
+    "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = $1";
+
+/// Fails (22012) if the thread was deleted at this moment or later. Thread, moment.
+pub(super) const FAIL_IF_DELETED: &str =
+    concat!("SELECT 1 / (CASE WHEN ", since!("$2"), " THEN 1 ELSE 0 END)");
+
+/// The greatest id, or null. Thread, namespace.
+pub(super) const HEAD: &str =
+    "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2";
+
+macro_rules! put_writes {
+    ($condition:expr, $conflict:literal) => {
+        concat!(
+            "INSERT INTO checkpoint_writes
+    (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
+SELECT $1, $2, $3, $4, $5, w.idx, w.channel, w.type, w.blob
+FROM unnest($6::int4[], $7::text[], $8::text[], $9::bytea[]) AS w (idx, channel, type, blob)",
+            $condition,
+            "
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO ",
+            $conflict
+        )
+    };
+}
+
+/// Rows that exist are kept. Thread, namespace, id, task, path; indices, channels, types, bytes.
+pub(super) const ADD_WRITES: &str = put_writes!("", "NOTHING");
+
+/// Rows that exist are replaced, but for their path, as with Python. As [`ADD_WRITES`].
+pub(super) const REPLACE_WRITES: &str = put_writes!(
+    "",
+    "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
+);
+
+/// Besides what [`ADD_WRITES`] has, a moment.
+pub(super) const ADD_WRITES_SINCE: &str = put_writes!(concat!(" WHERE ", since!("$10")), "NOTHING");
+
+/// Besides what [`REPLACE_WRITES`] has, a moment.
+pub(super) const REPLACE_WRITES_SINCE: &str = put_writes!(
+    concat!(" WHERE ", since!("$10")),
+    "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
+);
+
+/// Everything of a thread. All parts of a statement see the same moment.
+macro_rules! delete_thread {
+    ($more:literal) => {
+        concat!(
+            "WITH ",
+            $more,
+            "values_gone AS (DELETE FROM checkpoint_blobs WHERE thread_id = $1),
+writes_gone AS (DELETE FROM checkpoint_writes WHERE thread_id = $1)
+DELETE FROM checkpoints WHERE thread_id = $1"
+        )
+    };
+}
+
+/// Thread.
+pub(super) const DELETE: &str = delete_thread!("");
+
+/// Besides, it is remembered when. Thread, and an id of this moment; what goes may be newer than that.
+pub(super) const DELETE_AND_REMEMBER: &str = delete_thread!(
+    "remembered AS (
+    INSERT INTO durasim_deletions (thread_id, checkpoint_id)
+    SELECT $1, greatest(
+        $2,
+        (SELECT max(c.checkpoint_id) FROM checkpoints c WHERE c.thread_id = $1),
+        (SELECT max(w.checkpoint_id) FROM checkpoint_writes w WHERE w.thread_id = $1)
+    )
+    ON CONFLICT (thread_id) DO UPDATE
+    SET checkpoint_id = greatest(durasim_deletions.checkpoint_id, EXCLUDED.checkpoint_id)
+),
+"
+);
+
+/// Thread, and the one that it is copied to. Answers whether that one is there already.
+pub(super) const COPY: &str = "
+WITH occupied AS (
+    SELECT EXISTS (SELECT 1 FROM checkpoints WHERE thread_id = $2)
+        OR EXISTS (SELECT 1 FROM checkpoint_writes WHERE thread_id = $2) AS yes
+),
+checkpoints_copied AS (
+    INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type,
+        checkpoint, metadata)
+    SELECT $2, c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id, c.type, c.checkpoint,
+        c.metadata
+    FROM occupied CROSS JOIN checkpoints c WHERE NOT occupied.yes AND c.thread_id = $1
+),
+values_copied AS (
+    INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+    SELECT $2, b.checkpoint_ns, b.channel, b.version, b.type, b.blob
+    FROM occupied CROSS JOIN checkpoint_blobs b WHERE NOT occupied.yes AND b.thread_id = $1
+    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING
+),
+writes_copied AS (
+    INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx,
+        channel, type, blob)
+    SELECT $2, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.task_path, w.idx, w.channel, w.type,
+        w.blob
+    FROM occupied CROSS JOIN checkpoint_writes w WHERE NOT occupied.yes AND w.thread_id = $1
+)
+SELECT yes FROM occupied";
+
+/// The newest checkpoint of each namespace: namespace, id, parent, checkpoint, metadata. Thread.
+pub(super) const HEADS: &str = "
+SELECT c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint, c.metadata
+FROM (
+    SELECT checkpoint_ns, max(checkpoint_id) AS id FROM checkpoints WHERE thread_id = $1
+    GROUP BY checkpoint_ns
+) head
+INNER JOIN checkpoints c ON c.thread_id = $1 AND c.checkpoint_ns = head.checkpoint_ns
+    AND c.checkpoint_id = head.id";
+
+/// A checkpoint without what stands beside it: parent, checkpoint. Thread, namespace, id.
+pub(super) const ANCESTOR: &str = "
+SELECT parent_checkpoint_id, checkpoint FROM checkpoints
+WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3";
+
+/// What is older than a checkpoint and not needed. Writes may stand beside a checkpoint that is yet
+/// to come. Thread, namespace, the checkpoint, ids that are needed.
+pub(super) const PRUNE: &str = "
+WITH writes_gone AS (
+    DELETE FROM checkpoint_writes
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id < $3 AND checkpoint_id <> ALL ($4)
+)
+DELETE FROM checkpoints
+WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id < $3 AND checkpoint_id <> ALL ($4)";
+
+/// Values that no checkpoint of a thread holds any more. Thread.
+pub(super) const SWEEP: &str = "
+DELETE FROM checkpoint_blobs b
+WHERE b.thread_id = $1 AND NOT EXISTS (
+    SELECT 1 FROM (
+        SELECT c.checkpoint_ns, v.key, v.value FROM checkpoints c
+        CROSS JOIN LATERAL jsonb_each_text(c.checkpoint -> 'channel_versions') v
+        WHERE c.thread_id = $1
+    ) held
+    WHERE held.checkpoint_ns = b.checkpoint_ns AND held.key = b.channel AND held.value = b.version
+)";
+
+/// The checkpoints that runs made, and what stands beside them; answers their threads. Runs.
+pub(super) const DELETE_RUNS: &str = "
+WITH gone AS (
+    DELETE FROM checkpoints WHERE metadata ->> 'run_id' = ANY ($1)
+        AND jsonb_typeof(metadata -> 'run_id') = 'string'
+    RETURNING thread_id, checkpoint_ns, checkpoint_id
+),
+writes_gone AS (
+    DELETE FROM checkpoint_writes w USING gone
+    WHERE w.thread_id = gone.thread_id AND w.checkpoint_ns = gone.checkpoint_ns
+        AND w.checkpoint_id = gone.checkpoint_id
+)
+SELECT DISTINCT thread_id FROM gone";
+
+/// The past of some channels: of a page of checkpoints, newest first, what their documents say of
+/// each channel (kind 0), and the values (1) and the writes (2) of those channels, as in a read.
+///
+/// Columns: kind, then by kind (checkpoint, parent, channel, version), (-, -, channel, version) or
+/// (checkpoint, task, channel, -), then type, the document's value, the bytes and the index.
+/// Thread, namespace, greatest id or null, channels, number of checkpoints.
+pub(super) const HISTORY: &str = "
+WITH target AS (
+    SELECT checkpoint_id, parent_checkpoint_id, checkpoint FROM checkpoints
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND ($3::text IS NULL OR checkpoint_id <= $3)
+    ORDER BY checkpoint_id DESC LIMIT $5
+),
+told AS (
+    SELECT t.checkpoint_id, t.parent_checkpoint_id, c.name,
+        t.checkpoint -> 'channel_versions' ->> c.name AS version,
+        t.checkpoint -> 'channel_values' -> c.name AS value
+    FROM target t CROSS JOIN unnest($4::text[]) AS c (name)
+)
+SELECT 0, t.checkpoint_id, t.parent_checkpoint_id, t.name, t.version, NULL::text, t.value,
+    NULL::bytea, 0
+FROM told t
+UNION ALL
+SELECT 1, NULL::text, NULL::text, b.channel, b.version, b.type, NULL::jsonb, b.blob, 0
+FROM (SELECT DISTINCT name, version FROM told) held
+CROSS JOIN LATERAL (
+    SELECT * FROM checkpoint_blobs
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND channel = held.name AND version = held.version
+    LIMIT 1
+) b
+UNION ALL
+SELECT 2, w.checkpoint_id, w.task_id, w.channel, NULL::text, w.type, NULL::jsonb, w.blob, w.idx
+FROM target t
+INNER JOIN checkpoint_writes w ON w.thread_id = $1 AND w.checkpoint_ns = $2
+    AND w.checkpoint_id = t.checkpoint_id AND w.channel = ANY ($4)";

@@ -1,0 +1,118 @@
+//! What is done to whole threads. Each step is one statement, so that a call that is given up leaves
+//! whole steps behind.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
+
+use super::connection::{Parameter, execute, query};
+use super::errors::Failure;
+use super::lock::{Lock, locked};
+use super::put::texts;
+use super::rows::Found;
+use super::statements as sql;
+use super::wire::Jsonb;
+use crate::checkpoint::codec::decode_metadata;
+use crate::checkpoint::memory::parent_id;
+use crate::checkpoint::prune::InPart;
+use crate::checkpoint::saver::SaverError;
+
+/// Removes a thread. With the id of this moment, it is remembered when.
+pub(super) async fn delete(
+    client: &Client,
+    thread: &str,
+    moment: Option<&str>,
+) -> Result<(), Failure> {
+    let mut parameters: Vec<Parameter<'_>> = vec![(&thread, Type::TEXT)];
+    match &moment {
+        None => execute(client, sql::DELETE, &parameters).await?,
+        Some(moment) => {
+            parameters.push((moment, Type::TEXT));
+            let delete = execute(client, sql::DELETE_AND_REMEMBER, &parameters);
+            locked(client, Lock::Alone, thread, delete).await?
+        }
+    };
+    Ok(())
+}
+
+pub(super) async fn copy(client: &Client, from: &str, to: &str) -> Result<(), Failure> {
+    let parameters: [Parameter<'_>; 2] = [(&from, Type::TEXT), (&to, Type::TEXT)];
+    let rows = locked(client, Lock::Alone, to, query(client, sql::COPY, &parameters)).await?;
+    match rows.first().is_some_and(|row| row.get(0)) {
+        true => Err(SaverError::Occupied { thread: to.to_owned() }.into()),
+        false => Ok(()),
+    }
+}
+
+/// Of each namespace keeps the newest checkpoint and what it cannot do without.
+pub(super) async fn prune(client: &Client, thread: &str) -> Result<(), Failure> {
+    let heads = query(client, sql::HEADS, &[(&thread, Type::TEXT)]).await?;
+    for head in &heads {
+        let (namespace, id): (&str, &str) = (head.try_get(0)?, head.try_get(1)?);
+        let needed = needed(client, Found { thread, namespace, id }, head).await?;
+        let needed: Vec<&str> = needed.iter().map(|id| &**id).collect();
+        let parameters: [Parameter<'_>; 4] = [
+            (&thread, Type::TEXT),
+            (&namespace, Type::TEXT),
+            (&id, Type::TEXT),
+            (&needed, Type::TEXT_ARRAY),
+        ];
+        execute(client, sql::PRUNE, &parameters).await?;
+    }
+    sweep(client, thread).await
+}
+
+/// Removes values that no checkpoint holds. Under the lock, as a checkpoint that is being stored may
+/// find its value there and rely on it.
+async fn sweep(client: &Client, thread: &str) -> Result<(), Failure> {
+    let parameters: [Parameter<'_>; 1] = [(&thread, Type::TEXT)];
+    locked(client, Lock::Alone, thread, execute(client, sql::SWEEP, &parameters)).await?;
+    Ok(())
+}
+
+/// A checkpoint and the ancestors that its delta channels are rebuilt from.
+async fn needed(
+    client: &Client,
+    head: Found<'_>,
+    row: &Row,
+) -> Result<BTreeSet<Arc<str>>, Failure> {
+    let (Jsonb(document), Jsonb(metadata)) = (row.try_get(3)?, row.try_get(4)?);
+    let metadata = decode_metadata(metadata.as_bytes());
+    let metadata = metadata.map_err(|problem| head.corrupt("metadata", problem))?;
+    let mut in_part = InPart::of(&head.document(document)?, &metadata);
+    let mut needed = BTreeSet::from([Arc::from(head.id)]);
+    let mut next = parent(row.try_get(2)?);
+    while let Some(id) = next.take_if(|_| !in_part.is_empty()) {
+        let (thread, namespace, name) = (head.thread, head.namespace, &*id);
+        let parameters: [Parameter<'_>; 3] =
+            [(&thread, Type::TEXT), (&namespace, Type::TEXT), (&name, Type::TEXT)];
+        let rows = query(client, sql::ANCESTOR, &parameters).await?;
+        let Some(row) = rows.first() else { break };
+        // One that was seen before is its own ancestor.
+        if !needed.insert(id.clone()) {
+            break;
+        }
+        let Jsonb(document) = row.try_get(1)?;
+        let ancestor = Found { thread, namespace, id: &id }.document(document)?;
+        in_part.visit(&ancestor);
+        next = parent(row.try_get(0)?);
+    }
+    Ok(needed)
+}
+
+fn parent(id: Option<&str>) -> Option<Arc<str>> {
+    parent_id(id.map(Arc::from))
+}
+
+/// Removes the checkpoints that these runs made, and what stands beside them.
+pub(super) async fn delete_runs(client: &Client, runs: &[Arc<str>]) -> Result<(), Failure> {
+    let runs = texts(runs);
+    let parameters: [Parameter<'_>; 1] = [(&runs, Type::TEXT_ARRAY)];
+    let rows = query(client, sql::DELETE_RUNS, &parameters).await?;
+    for row in &rows {
+        sweep(client, row.try_get(0)?).await?;
+    }
+    Ok(())
+}
