@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use durasim_models::postgres::{Cell, Postgres, PostgresSettings};
+use durasim_models::postgres::{Cell, Pooler, PoolerSettings, Postgres, PostgresSettings};
 use durasim_sim::{Finished, LinkSpec, Process, RunOptions, World, run};
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -50,13 +50,17 @@ where
 }
 
 impl Stage {
-    /// A client on a host of its own, which dies with it.
     async fn client(&self, name: &str) -> Client {
+        self.client_of(name, Postgres::NAME, Postgres::PORT).await
+    }
+
+    /// A client on a host of its own, which dies with it.
+    async fn client_of(&self, name: &str, server: &str, port: u16) -> Client {
         let process = match self.world.find(name) {
             Some(process) => process,
             None => self.world.process(name, name, |_| Box::pin(async {})),
         };
-        let stream = process.connect(Postgres::NAME, Postgres::PORT).await.unwrap();
+        let stream = process.connect(server, port).await.unwrap();
         let config = Config::new().user("test").dbname("test").clone();
         let (client, connection) = config.connect_raw(stream, NoTls).await.unwrap();
         drop(process.spawn("connection", async move {
@@ -176,4 +180,34 @@ fn latencies_are_the_seeds() {
     let [first, again, other] = played.map(|finished| (finished.hash, finished.tape));
     assert_eq!(first, again);
     assert_ne!(first, other);
+}
+
+#[test]
+fn a_session_lock_through_a_pooler_stays_behind() {
+    play(9, PostgresSettings::default(), |stage| async move {
+        let settings = PoolerSettings {
+            pool_size: 2,
+            server_idle_timeout_ms: 5_000,
+            ..PoolerSettings::default()
+        };
+        drop(Pooler::serve(&stage.world, settings));
+        stage.world.sleep(MS).await;
+        let holder = stage.client_of("holder", Pooler::NAME, Pooler::PORT).await;
+        let other = stage.client_of("other", Pooler::NAME, Pooler::PORT).await;
+        // The holder locks on one connection while the other's transaction is on the first.
+        other.batch_execute("BEGIN").await.unwrap();
+        holder.batch_execute("SELECT pg_advisory_lock(1)").await.unwrap();
+        other.batch_execute("COMMIT").await.unwrap();
+        // Now it is lent the one that came back last, and its unlock does nothing.
+        let unlocked = holder.query_typed("SELECT pg_advisory_unlock(1)", &[]).await.unwrap();
+        assert!(!unlocked[0].get::<_, bool>(0));
+        stage.world.find("holder").unwrap().kill();
+        let direct = stage.client("direct").await;
+        let try_lock = "SELECT pg_try_advisory_lock(1)";
+        let taken = |rows: Vec<tokio_postgres::Row>| rows[0].get::<_, bool>(0);
+        assert!(!taken(direct.query_typed(try_lock, &[]).await.unwrap()));
+        // Until the pooler closes a connection that nobody uses.
+        stage.world.sleep(6_000 * MS).await;
+        assert!(taken(direct.query_typed(try_lock, &[]).await.unwrap()));
+    });
 }

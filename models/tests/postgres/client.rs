@@ -28,8 +28,6 @@ pub struct Client {
     /// Messages as lines; the end of it is the end of the connection.
     pub lines: mpsc::UnboundedReceiver<String>,
     pub out: BytesMut,
-    /// Whether the connection has ended.
-    pub ended: bool,
     pub key: (i32, i32),
 }
 
@@ -82,7 +80,7 @@ impl Client {
             }
         });
         let out = BytesMut::new();
-        Ok(Client { writer, reading, lines, out, ended: false, key })
+        Ok(Client { writer, reading, lines, out, key })
     }
 
     /// Sends what was gathered.

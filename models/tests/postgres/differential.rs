@@ -312,7 +312,7 @@ fn unordered(mut transcript: Vec<String>) -> Vec<String> {
         let is_row = |line: &String| line.get(1..).is_some_and(|rest| rest.starts_with(": row"));
         let rows = transcript[at..].iter().take_while(|line| is_row(line)).count();
         let ordered = transcript[..at].iter().rev().find(|line| line.starts_with("> "));
-        if ordered.is_none_or(|line| !line.contains("order by")) {
+        if ordered.is_none_or(|line| !line.contains("order by") || line.contains(';')) {
             transcript[at..at + rows].sort();
         }
         at += rows.max(1);

@@ -204,6 +204,8 @@ fn each_statement_sees_what_is_committed_by_then() {
             "a select * from t order by id",
             "a insert into t select id + 100, n from t",
             "a update t set n = (select max(n) from t) where id > 100",
+            "a update t set n = (select max(n) + 1 from t)",
+            "a insert into t select id + 1000, n from t where not exists (select 1 from t where id > 1000)",
             "a select * from t order by id",
         ],
     );

@@ -215,6 +215,11 @@ impl Locks {
         lock.is_some_and(|lock| lock.holds.iter().any(|hold| (hold.pid, hold.mode) == (pid, mode)))
     }
 
+    /// Who waits.
+    pub fn waiting(&self) -> Vec<Pid> {
+        self.waiting.keys().copied().collect()
+    }
+
     /// The session is gone.
     pub fn forget(&mut self, pid: Pid) {
         self.give_up(pid);

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
 
 use super::server::Server;
 use super::{BoxedStream, Connect, PoolerSettings};
@@ -45,11 +44,9 @@ pub struct Loan {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Long enough to stand for never.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-fn limit(ms: u64) -> Duration {
-    if ms == 0 { NEVER } else { Duration::from_millis(ms) }
+/// 0 is no limit.
+fn limit(ms: u64) -> Option<Duration> {
+    (ms > 0).then(|| Duration::from_millis(ms))
 }
 
 impl Pool {
@@ -114,11 +111,11 @@ impl Pool {
     /// # Errors
     /// What PgBouncer tells a client that it sends away.
     pub async fn lend(&self, client: i32) -> Result<Loan, PgError> {
-        let patience = Instant::now() + limit(self.settings.query_wait_timeout_ms);
+        let patience = self.clock.after(limit(self.settings.query_wait_timeout_ms));
         let permit = tokio::select! {
             biased;
             permit = self.permits.clone().acquire_owned() => permit,
-            () = sleep_until(patience) => {
+            () = self.clock.sleep_until(patience) => {
                 return Err(PgError::fatal("08P01", "query_wait_timeout"));
             }
         };
@@ -155,7 +152,7 @@ impl Pool {
         let mut state = self.lock();
         state.returned(client);
         let Loan { mut server, _permit } = loan;
-        if now < server.made + limit(self.settings.server_lifetime_ms) {
+        if limit(self.settings.server_lifetime_ms).is_none_or(|limit| now < server.made + limit) {
             server.idle_since = now;
             state.idle.push(server);
         }
@@ -171,13 +168,12 @@ impl Pool {
     }
 
     /// Closes what has been idle for too long; says when to look again.
-    fn evict(&self) -> Duration {
+    fn evict(&self) -> Option<Duration> {
+        let keep = limit(self.settings.server_idle_timeout_ms)?;
         let now = self.clock.now();
-        let keep = limit(self.settings.server_idle_timeout_ms);
         let mut state = self.lock();
         state.idle.retain(|server| server.idle_since + keep > now);
-        let next = state.idle.iter().map(|server| server.idle_since + keep).min();
-        next.map_or(NEVER, |at| at - now)
+        state.idle.iter().map(|server| server.idle_since + keep).min()
     }
 }
 
@@ -193,10 +189,10 @@ impl State {
 /// Closes idle connections for as long as the pooler lives.
 pub async fn evict(pool: Arc<Pool>) {
     loop {
-        let next = Instant::now() + pool.evict();
+        let next = pool.evict();
         tokio::select! {
             biased;
-            () = sleep_until(next) => {}
+            () = pool.clock.sleep_until(next) => {}
             () = pool.returned.notified() => {}
         }
     }

@@ -13,8 +13,7 @@ mod xact;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use tokio::time::Instant;
+use std::time::Duration;
 
 use super::engine::{Engine, Signal};
 use super::error::{PgError, Severity};
@@ -43,7 +42,7 @@ pub struct Session {
     prepared: BTreeMap<String, Arc<Prepared>>,
     portals: BTreeMap<String, Portal>,
     /// When the statement that runs has run for too long.
-    deadline: Option<Instant>,
+    deadline: Option<Duration>,
     /// Is the statement one of several in a simple query?
     several: bool,
     /// The fields of the statement that runs, as soon as they are known.
