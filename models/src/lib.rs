@@ -11,6 +11,7 @@ pub mod effect_log;
 #[cfg(madsim)]
 pub mod leaky_log;
 pub mod payments;
+pub mod postgres;
 
 #[cfg(madsim)]
 pub use browser::{Browser, Ending, Leave, Visit};
@@ -20,3 +21,4 @@ pub use leaky_log::LeakyLog;
 #[cfg(madsim)]
 pub use payments::PaymentProvider;
 pub use payments::{Charge, ChargeState, Ledger, PaymentSettings, Refund};
+pub use postgres::{Postgres, PostgresSettings};

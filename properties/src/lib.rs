@@ -10,6 +10,7 @@ pub mod conformance;
 pub mod declarative;
 mod graph_world;
 pub mod graphs;
+mod history;
 pub mod model;
 pub mod outcome;
 pub mod payment;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounting;
 use durasim_models::ChargeState;
 
+use crate::history;
 use crate::outcome::{Outcome, UnknownCharge};
 
 /// One way in which an outcome breaks a property.
@@ -149,6 +150,13 @@ pub fn standard() -> Vec<Property> {
                     .collect()
             })
         }),
+        Property::new("rising", "no checkpoint sorts before its parent", history::falling),
+        Property::new(
+            "unforked",
+            "no checkpoint has two children, unless somebody went back to it on purpose",
+            history::forks,
+        ),
+        Property::new("erased", "a deleted thread stays deleted", history::resurrected),
         Property::new("whole", "the run itself ends, and nothing of it is left over", |outcome| {
             let leaked = (outcome.leaked > 0).then(|| format!("{} tasks leaked", outcome.leaked));
             outcome.crash.clone().into_iter().chain(leaked).map(|e| ("-".to_owned(), e)).collect()
@@ -169,7 +177,10 @@ fn missing(executed: impl Iterator<Item = String>, listed: &[String]) -> BTreeMa
     counts
 }
 
-fn per_thread(outcome: &Outcome, check: impl Fn(&str) -> Vec<String>) -> Vec<(String, String)> {
+pub(crate) fn per_thread(
+    outcome: &Outcome,
+    check: impl Fn(&str) -> Vec<String>,
+) -> Vec<(String, String)> {
     let threads = outcome.thread_names();
     let found = threads.iter().flat_map(|thread| {
         check(thread).into_iter().map(|evidence| (thread.to_string(), evidence))

@@ -2,11 +2,13 @@
 #![cfg(madsim)]
 
 use durasim_properties::Registry;
-use durasim_properties::tables::{self, Table};
+use durasim_properties::scenario::Store;
+use durasim_properties::tables::{self, Stand, Table};
 use durasim_properties::world::{RunPlan, Sabotage};
 use durasim_runtime::Profile;
 
 const SEEDS: std::ops::Range<u64> = 0..5;
+const SAFE: Stand = Stand { profile: Profile::Safe, store: Store::Sqlite, workers: 1 };
 
 /// Rows and cells of each table. A table that lost some would still agree.
 const SIZES: [(&str, usize, usize); 6] = [
@@ -45,6 +47,22 @@ fn every_cell_agrees() {
     }
 }
 
+/// The real stack was measured on PostgreSQL, too, with one worker and with four, and showed the same.
+#[test]
+fn every_cell_agrees_on_postgres() {
+    let registry = Registry::builtin();
+    for workers in [1, 4] {
+        for seed in SEEDS {
+            let stand = Stand { store: Store::Postgres, workers, ..Stand::default() };
+            let plan = RunPlan { seed, ..RunPlan::default() };
+            for table in &tables::all_on(&registry, stand, plan) {
+                let text = table.render();
+                assert_eq!(table.differing(), 0, "seed {seed}, {workers} workers\n{text}");
+            }
+        }
+    }
+}
+
 /// The safe profile stores at exit, disconnect or not. That this shows, and nothing else with it,
 /// says that the handlers' cells come from the run and not from the data.
 #[test]
@@ -52,7 +70,7 @@ fn the_safe_profile_differs_at_exit() {
     let registry = Registry::builtin();
     for seed in SEEDS {
         let plan = RunPlan { seed, ..RunPlan::default() };
-        let tables = tables::all_under(&registry, Profile::Safe, plan);
+        let tables = tables::all_on(&registry, SAFE, plan);
         let found = differing(&tables, "handlers");
         assert_eq!(found, [["inline", "exit"]], "seed {seed}\n{}", rendered(&tables));
     }
@@ -63,7 +81,7 @@ fn the_safe_profile_differs_at_exit() {
 fn a_lost_checkpoint_differs() {
     let registry = Registry::builtin();
     let plan = RunPlan { seed: 0, sabotage: Sabotage::DropLoopPut { nth: 1 } };
-    let tables = tables::all_under(&registry, Profile::Faithful, plan);
+    let tables = tables::all_on(&registry, Stand::default(), plan);
     let text = rendered(&tables);
     let stored = differing(&tables, "streaming");
     assert!(stored.len() >= 12, "{text}");
@@ -76,7 +94,7 @@ fn a_lost_checkpoint_differs() {
 fn tables_fit_a_terminal() {
     let registry = Registry::builtin();
     let plan = RunPlan::default();
-    let safe = tables::all_under(&registry, Profile::Safe, plan);
+    let safe = tables::all_on(&registry, SAFE, plan);
     for table in tables::all(&registry, 0).iter().chain(&safe) {
         let text = table.render();
         println!("{text}");

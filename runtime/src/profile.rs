@@ -73,14 +73,6 @@ impl Profile {
         }
     }
 
-    /// For the saver of its graphs.
-    pub fn late_writes(self) -> LateWrites {
-        match self {
-            Profile::Faithful => LateWrites::Land,
-            Profile::Safe => LateWrites::Refused,
-        }
-    }
-
     pub fn options(self) -> Options {
         match self {
             Profile::Faithful => Options {
@@ -91,6 +83,8 @@ impl Profile {
                 write_turns: WriteTurns::Shared,
                 id_order: IdOrder::ByClock,
                 forks: Forks::Made,
+                late_writes: LateWrites::Land,
+                pending_list: PendingList::OneByOne,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::RunAgain,
                 found_writes: FoundWrites::StoredAgain,
@@ -100,6 +94,7 @@ impl Profile {
                 unknown_targets: UnknownTargets::Ignored,
                 suspicions: Suspicions::Warned,
                 delta_rows: DeltaRows::Trusted,
+                max_inflight_puts: None,
             },
             Profile::Safe => Options {
                 exit_duties: ExitDuties::Always,
@@ -109,6 +104,8 @@ impl Profile {
                 write_turns: WriteTurns::Free,
                 id_order: IdOrder::AboveHead,
                 forks: Forks::Made,
+                late_writes: LateWrites::Refused,
+                pending_list: PendingList::OneByOne,
                 undeclared_keys: UndeclaredKeys::Dropped,
                 finished_siblings: FinishedSiblings::Kept,
                 found_writes: FoundWrites::LeftAlone,
@@ -118,13 +115,15 @@ impl Profile {
                 unknown_targets: UnknownTargets::Refused,
                 suspicions: Suspicions::Refused,
                 delta_rows: DeltaRows::Checked,
+                max_inflight_puts: Some(64),
             },
         }
     }
 }
 
 /// Each hazard as one named choice. Start from [`Profile::options`] and change what you mean to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     pub exit_duties: ExitDuties,
     pub orphans: Orphans,
@@ -133,6 +132,10 @@ pub struct Options {
     pub write_turns: WriteTurns,
     pub id_order: IdOrder,
     pub forks: Forks,
+    /// Do runs say since when they know their thread? Savers ask by the option of the same name, and
+    /// refuse only those that do.
+    pub late_writes: LateWrites,
+    pub pending_list: PendingList,
     pub undeclared_keys: UndeclaredKeys,
     pub finished_siblings: FinishedSiblings,
     pub found_writes: FoundWrites,
@@ -142,11 +145,17 @@ pub struct Options {
     pub unknown_targets: UnknownTargets,
     pub suspicions: Suspicions,
     pub delta_rows: DeltaRows,
+    /// At async durability: how many checkpoints a run may be ahead of its store. With so many
+    /// submitted and not acknowledged, it waits for the oldest before its next super-step. That is
+    /// also the most that a process takes along when it dies. `None`, as LangGraph: no limit, and a
+    /// slow store lets the backlog grow, with a state in memory for each checkpoint.
+    pub max_inflight_puts: Option<usize>,
 }
 
 /// Does a run that ends by [`CancelStyle::Scope`] still do its exit duties? And at exit durability,
 /// does a run inside a node that is drained?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExitDuties {
     /// As LangGraph (under Starlette): no. At exit durability effects then leave no record at all.
     SkippedByScope,
@@ -155,7 +164,8 @@ pub enum ExitDuties {
 }
 
 /// What becomes of a node that runs as its own task when the run ends by scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Orphans {
     /// As LangGraph: it runs on, its effects happen, nothing records them.
     RunOn,
@@ -165,7 +175,8 @@ pub enum Orphans {
 
 /// What becomes of a checkpoint put that the loop is awaiting when the run is cancelled (task or
 /// scope).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AwaitedPut {
     /// As LangGraph at sync durability: cancelled; the step stays behind as a pending write, which
     /// the next message drops.
@@ -175,16 +186,24 @@ pub enum AwaitedPut {
 }
 
 /// The order between a step's pending writes and the checkpoint that supersedes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WriteOrder {
     /// As LangGraph: none (langgraph#8039).
     Unordered,
-    /// A checkpoint is put after the writes of its step were acknowledged or failed.
+    /// A checkpoint lands after the writes of its step. In a store that keeps an order
+    /// ([`Saver::submit_put`]), it is submitted when they have their places before it, and the next
+    /// one when it has its own, so that they can share a commit; when one of them fails, no later
+    /// checkpoint of the run lands, and the run ends with that failure before its next super-step. In
+    /// others it waits until they were acknowledged or have failed.
+    ///
+    /// [`Saver::submit_put`]: crate::checkpoint::saver::Saver::submit_put
     WritesFirst,
 }
 
 /// In a run with `max_concurrency`: do writes wait for a turn, as nodes do?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WriteTurns {
     /// As LangGraph: checkpoints and pending writes queue up behind every node that waits. What a
     /// node wrote is not stored until those that were started after it have had their turns.
@@ -195,7 +214,8 @@ pub enum WriteTurns {
 
 /// Where a checkpoint's id comes from. LangGraph takes the greatest id of a thread as its head
 /// (langgraph#7179).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IdOrder {
     /// As LangGraph: from the process's clock. When the clock steps back, or another worker's is
     /// behind, a checkpoint sorts before its parent, and the next run goes on from the older one.
@@ -207,7 +227,8 @@ pub enum IdOrder {
 
 /// What becomes of a checkpoint whose parent is not the head any more, as another run on the thread
 /// has gone on from there (langgraph#8796).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Forks {
     /// As LangGraph: it is stored. The thread forks, and nobody is told; the branch with the smaller
     /// ids is not seen any more.
@@ -222,8 +243,22 @@ pub enum Forks {
     Refused,
 }
 
+/// How the end of a task gets into its run's list of pending writes (langgraph#8115).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PendingList {
+    /// As LangGraph's threads can do it: each task that ran beside others reads the list, and puts
+    /// back a new one with its own writes. Of tasks that end together the last wins; at exit
+    /// durability what the others wrote is then not stored, and they run again. LangGraph's async
+    /// graphs cannot do it, so it is in no profile.
+    Replaced,
+    /// One task after the other.
+    OneByOne,
+}
+
 /// What happens to keys of an input or update that no channel declares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UndeclaredKeys {
     /// As LangGraph: silently left out.
     Dropped,
@@ -234,7 +269,8 @@ pub enum UndeclaredKeys {
 /// Inside a subgraph that is resumed: what becomes of tasks of the interrupted or failed step that
 /// had finished, and whose writes are stored? The same is asked of error handlers, there and in a
 /// graph that is run on its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FinishedSiblings {
     /// As LangGraph: they run again, effects included (FORMAT.md 9.5).
     RunAgain,
@@ -244,7 +280,8 @@ pub enum FinishedSiblings {
 
 /// What becomes of a failure that an error handler took care of, when the node ran as its own task
 /// (beside others, or under a stream mode that shows what nodes emit)?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HandledFailures {
     /// As LangGraph: the run goes on to its end and stores it, and then reports the failure all the
     /// same. What it had to show last is lost. The caller cannot tell it from a run that failed.
@@ -254,7 +291,8 @@ pub enum HandledFailures {
 }
 
 /// What becomes, at exit durability, of pending writes that a run found and did not use up?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FoundWrites {
     /// As LangGraph: they are stored again with the run's own. A task that had failed before it
     /// finished then has its writes under another index as well, and they are applied twice.
@@ -265,7 +303,8 @@ pub enum FoundWrites {
 
 /// What a join's barrier holds in the checkpoint that a pause stores at exit durability, when a node
 /// of the join has finished beside the one that asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BarriersAtPause {
     /// As LangGraph, which hands out its live set: the finished node counts already. When the pause
     /// is answered the join is not noticed any more, and the node behind it never runs.
@@ -275,7 +314,8 @@ pub enum BarriersAtPause {
 }
 
 /// What happens to an answer that nobody asked for: no interrupt waits, or none with that id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UnaskedAnswers {
     /// As LangGraph: the thread goes on. A plain answer is kept for the next interrupt; one for an
     /// unknown id is lost.
@@ -285,7 +325,8 @@ pub enum UnaskedAnswers {
 }
 
 /// What happens to a goto or a Send to a node that the graph does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UnknownTargets {
     /// As LangGraph: silently left out.
     Ignored,
@@ -296,7 +337,8 @@ pub enum UnknownTargets {
 /// What [`crate::StateGraph::compile`] makes of a graph that is possible but looks like a mistake:
 /// a node that no edge, branch or named destination leads to, or two nodes side by side that say
 /// that they write one key which takes a single value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Suspicions {
     /// Logged, and kept in [`crate::CompiledGraph::warnings`].
     Warned,
@@ -306,7 +348,8 @@ pub enum Suspicions {
 
 /// What happens where the rows beside a checkpoint's parent are not, in this order, the writes that
 /// led to the checkpoint, so that a delta channel would be rebuilt as something else than it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DeltaRows {
     /// As LangGraph: nothing. When the thread is loaded again, writes of tasks that a new input, a
     /// fork or an update from outside left behind count as well; those of tasks beside each other

@@ -310,3 +310,17 @@ fn context_limit_and_configurable_reach_the_run() {
         assert!(events[2].starts_with(r#"error {"error":"GraphRecursionError""#), "{events:?}");
     });
 }
+
+#[test]
+fn a_deleted_thread_begins_anew() {
+    paused(async {
+        let server = finished().await;
+        let delete = || Request::delete("/threads/t").body(Body::empty()).expect("a request");
+        assert_eq!(server.ask(delete()).await, (StatusCode::NO_CONTENT, String::new()));
+        assert_eq!(server.checkpoints().await, 0);
+        // There is nothing left to delete, which is what was asked for.
+        assert_eq!(server.ask(delete()).await.0, StatusCode::NO_CONTENT);
+        assert_eq!(server.run(json!({ "input": { "x": 1 } })).await, RAN);
+        assert_eq!(server.checkpoints().await, 5);
+    });
+}

@@ -120,6 +120,24 @@ impl Browser {
         }
     }
 
+    /// Deletes the thread.
+    pub async fn delete(&self) {
+        let deletion = Deletion::begin(&self.process, &self.thread);
+        deletion.end(self.try_delete().await);
+    }
+
+    async fn try_delete(&self) -> Result<(), String> {
+        let path = format!("/threads/{}", segment(&self.thread));
+        let request = Request::delete(path).header("host", &*self.server).body(Full::default());
+        let mut connection = self.connect().await?;
+        let response =
+            connection.sender.send_request(request.map_err(text)?).await.map_err(text)?;
+        match response.status() {
+            StatusCode::NO_CONTENT => Ok(()),
+            other => Err(other.to_string()),
+        }
+    }
+
     async fn answer(
         &self,
         request: &str,
@@ -170,6 +188,29 @@ impl Browser {
     async fn connect(&self) -> Result<Connection, String> {
         let stream = self.process.connect(&self.server, self.port).await.map_err(text)?;
         Connection::open(&self.process, stream).await
+    }
+}
+
+/// A deletion under way, as the trace shows it: `browser.deletes`, then `browser.deleted` or
+/// `browser.delete_failed`.
+pub struct Deletion {
+    process: Process,
+    labels: Labels,
+}
+
+impl Deletion {
+    pub fn begin(process: &Process, thread: &str) -> Deletion {
+        let labels = Labels::none().thread(thread);
+        process.note(labels.clone(), "browser.deletes", vec![]);
+        Deletion { process: process.clone(), labels }
+    }
+
+    pub fn end(self, result: Result<(), String>) {
+        let (name, fields) = match result {
+            Ok(()) => ("browser.deleted", vec![]),
+            Err(problem) => ("browser.delete_failed", vec![("problem", problem.into())]),
+        };
+        self.process.note(self.labels, name, fields);
     }
 }
 

@@ -106,6 +106,12 @@ pub struct TablesArgs {
     /// The seed of the simulated runs; no cell depends on it
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Where checkpoints are kept; no cell depends on it either
+    #[arg(long, value_enum, default_value = "sqlite")]
+    pub store: SharedStoreArg,
+    /// Server processes, where clients come over HTTP
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub workers: u32,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,
@@ -203,7 +209,11 @@ macro_rules! choice {
 
 choice!(ShapeArg => Shape { Direct, Inline, Background, Shielded });
 choice!(DurabilityArg => Durability { Sync, Async, Exit });
-choice!(StoreArg => Store { Memory, Sqlite });
+choice!(StoreArg => Store { Memory, Sqlite, Postgres });
+// One that several processes can have.
+choice!(SharedStoreArg => Store { Sqlite, Postgres });
+choice!(ProfileArg => Profile { Faithful, Safe });
+
 /// What recorded cases can run on.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum CasesOn {
@@ -212,8 +222,6 @@ pub enum CasesOn {
     /// A real server, in real time but for the cases' own
     Postgres,
 }
-
-choice!(ProfileArg => Profile { Faithful, Safe });
 
 #[cfg(test)]
 mod tests {

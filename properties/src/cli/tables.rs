@@ -4,11 +4,14 @@ use serde_json::json;
 
 use super::args::TablesArgs;
 use crate::registry::Registry;
-use crate::tables;
+use crate::tables::{self, Stand};
+use crate::world::RunPlan;
 
 /// True when every cell agrees.
 pub fn tables(registry: &Registry, args: &TablesArgs) -> Result<bool, String> {
-    let tables = tables::all(registry, args.seed);
+    let stand = Stand { store: args.store.into(), workers: args.workers, ..Stand::default() };
+    let plan = RunPlan { seed: args.seed, ..RunPlan::default() };
+    let tables = tables::all_on(registry, stand, plan);
     let cells: usize = tables.iter().flat_map(|t| &t.rows).map(|row| row.cells.len()).sum();
     let differing: usize = tables.iter().map(tables::Table::differing).sum();
     let ok = differing == 0;

@@ -19,6 +19,7 @@ mod kills;
 #[cfg(not(madsim))]
 mod lane;
 mod observed;
+mod one_by_one;
 mod own_text;
 #[cfg(not(madsim))]
 mod postgres;
@@ -32,8 +33,9 @@ mod trace;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
-use durasim_runtime::{Doors, Profile};
+use durasim_runtime::{Doors, Profile, Saver};
 
 pub use case::{Case, Operation, RunOperation};
 pub use compare::Difference;
@@ -93,13 +95,13 @@ impl fmt::Display for Verdict {
 
 /// Runs one case on a fresh store of `factory` in LangGraph's own profile and judges what it left.
 pub async fn check(case: &Case, doors: &Doors, factory: &StoreFactory) -> Verdict {
-    check_with(case, doors, factory, |_| ()).await
+    check_with(case, doors, factory, one_by_one::one_by_one, |_| ()).await
 }
 
 /// As [`check`], where a scheduler chooses the order of what runs at the same time: only what must
 /// not depend on it is compared.
 pub async fn check_any_order(case: &Case, doors: &Doors, factory: &StoreFactory) -> Verdict {
-    match check_with(case, doors, factory, any_order::sort).await {
+    match check_with(case, doors, factory, |saver| saver, any_order::sort).await {
         Verdict::Differs(differences) => match any_order::reason_to_vary(&case.name) {
             Some(reason) => Verdict::Varies(reason),
             None => Verdict::Differs(differences),
@@ -112,6 +114,7 @@ async fn check_with(
     case: &Case,
     doors: &Doors,
     factory: &StoreFactory,
+    pace: fn(Arc<dyn Saver>) -> Arc<dyn Saver>,
     settle: fn(&mut serde_json::Value),
 ) -> Verdict {
     let prepared = match prepare(case) {
@@ -119,7 +122,7 @@ async fn check_with(
         Err(reasons) => return Verdict::NotYet(reasons),
     };
     let store = match factory(&case.name, doors).await {
-        Ok(store) => store,
+        Ok(store) => Store { saver: pace(store.saver), ..store },
         Err(error) => return Verdict::Broken(format!("the store does not open: {error}")),
     };
     let options = Profile::Faithful.options();

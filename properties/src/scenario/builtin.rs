@@ -10,7 +10,19 @@ pub fn builtin() -> Vec<(Vec<Scenario>, Vary)> {
         Err(error) => unreachable!("a scenario of our own does not read: {error}"),
     };
     let everything = FILES.into_iter().map(|file| (vec![read(file)], Vary::Everything));
-    everything.chain([(keys(read(PAYING[0])), Vary::Profile)]).collect()
+    let hazards = HAZARDS.into_iter().zip(CURES);
+    let hazards =
+        hazards.map(|(file, (option, cure))| (both_ways(read(file), option, cure), Vary::Nothing));
+    everything.chain([(keys(read(PAYING[0])), Vary::Profile)]).chain(hazards).collect()
+}
+
+/// A hazard, and the same story with the option that cures it: what was shown to break must hold.
+fn both_ways(hazard: Scenario, option: &str, cure: &str) -> Vec<Scenario> {
+    let mut cured = hazard.clone();
+    cured.name += "-cured";
+    cured.options.insert(option.to_owned(), cure.into());
+    cured.expect.hold.append(&mut cured.expect.demonstrates);
+    vec![hazard, cured]
 }
 
 /// The same story with every way of keying a charge. Only the last charges once.
@@ -44,3 +56,15 @@ const FILES: [(&str, &str); 8] = files![
 ];
 
 const PAYING: [(&str, &str); 1] = files!["pay-booking-key"];
+
+const HAZARDS: [(&str, &str); 5] =
+    files!["unordered-writes", "clock-behind", "deleted-thread", "unnoticed-fork", "pending-list"];
+
+/// For each of them the option that is to blame, and its other value.
+const CURES: [(&str, &str); 5] = [
+    ("write_order", "writes_first"),
+    ("id_order", "above_head"),
+    ("late_writes", "refused"),
+    ("forks", "refused"),
+    ("pending_list", "one_by_one"),
+];

@@ -70,6 +70,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     if scenario.workers > 1 && scenario.store == Store::Memory {
         return Err("store: each of several workers would have a memory of its own".to_owned());
     }
+    scenario.options()?;
     scenario.provider.check().map_err(|problem| format!("provider.{problem}"))?;
     if scenario.clients.is_empty() {
         return Err("clients: is empty; nothing would happen".to_owned());
@@ -125,24 +126,15 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         match fault {
             Fault::Kill { process, when, restart_after_ms } => {
                 not_too_long(&format!("faults[{i}].restart_after_ms"), *restart_after_ms)?;
-                let known: Vec<String> = (1..=scenario.workers).map(server_name).collect();
-                if !known.contains(process) {
-                    let known = known.join(", ");
-                    return Err(format!("faults[{i}].process: {process:?} is not one of {known}"));
-                }
-                match when {
-                    When::WithinMs(range) => {
-                        forward(format!("faults[{i}].when.within_ms"), *range)?;
-                    }
-                    When::AtMs(ms) => not_too_long(&format!("faults[{i}].when.at_ms"), *ms)?,
-                    When::Moment(moment) => {
-                        counts_from_one(&format!("faults[{i}].when.moment.nth"), moment)?;
-                    }
-                }
+                strikes(scenario, &format!("faults[{i}]"), process, when)?;
                 if scenario.shape == Shape::Direct {
                     let problem = "a direct client dies with the process; use shape inline";
                     return Err(format!("faults[{i}].do: {problem}"));
                 }
+            }
+            Fault::StepClock { process, when, by_ms } => {
+                not_too_long(&format!("faults[{i}].by_ms"), by_ms.unsigned_abs())?;
+                strikes(scenario, &format!("faults[{i}]"), process, when)?;
             }
             Fault::FailPut { nth: 0 } | Fault::FailPutWrites { nth: 0 } => {
                 return Err(format!("faults[{i}].nth: counts from 1"));
@@ -151,6 +143,24 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Is there such a process, and can that moment come?
+fn strikes(scenario: &Scenario, field: &str, process: &str, when: &When) -> Result<(), String> {
+    let known: Vec<String> = (1..=scenario.workers).map(server_name).collect();
+    if !known.iter().any(|name| name == process) {
+        let known = known.join(", ");
+        return Err(format!("{field}.process: {process:?} is not one of {known}"));
+    }
+    match when {
+        When::WithinMs(range) => forward(format!("{field}.when.within_ms"), *range),
+        When::AtMs(ms) => not_too_long(&format!("{field}.when.at_ms"), *ms),
+        When::Moment(moment) => counts_from_one(&format!("{field}.when.moment.nth"), moment),
+        When::After { moment, ms } => {
+            not_too_long(&format!("{field}.when.after.ms"), *ms)?;
+            counts_from_one(&format!("{field}.when.after.moment.nth"), moment)
+        }
+    }
 }
 
 /// Names of processes that the world itself starts.

@@ -8,7 +8,7 @@ mod file;
 use std::time::Duration;
 
 use durasim_models::PaymentSettings;
-use durasim_runtime::{CancelStyle, Durability, Profile, StreamMode};
+use durasim_runtime::{CancelStyle, Durability, Options, Profile, StreamMode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -53,6 +53,9 @@ pub struct Scenario {
     pub cancel: CancelStyle,
     #[serde(default)]
     pub profile: Profile,
+    /// Where the graph differs from its profile: names and values of [`Options`], in snake_case.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub options: Map<String, Json>,
     #[serde(default)]
     pub delays: Delays,
     /// How the charging node charges.
@@ -83,6 +86,8 @@ pub enum Store {
     /// A file on the simulated disk.
     #[default]
     Sqlite,
+    /// A database server on a host of its own.
+    Postgres,
 }
 
 impl Store {
@@ -90,6 +95,7 @@ impl Store {
         match self {
             Store::Memory => "memory",
             Store::Sqlite => "sqlite",
+            Store::Postgres => "postgres",
         }
     }
 }
@@ -197,6 +203,8 @@ pub enum Step {
     WaitFor { moment: Moment },
     /// Loads the thread's state, as a reloaded page does.
     Reload,
+    /// Deletes the thread.
+    Delete,
     /// The client's next request will be held at the server's door until something has happened.
     Hold { until: Moment },
 }
@@ -234,6 +242,8 @@ pub struct Moment {
 pub enum Fault {
     /// The process dies, and comes back after a while.
     Kill { process: String, when: When, restart_after_ms: u64 },
+    /// The process's clock is moved, forward or back, and stays so.
+    StepClock { process: String, when: When, by_ms: i64 },
     /// The nth put of the run (from 1, counted per world) fails.
     FailPut { nth: u64 },
     /// The nth put_writes fails.
@@ -248,6 +258,11 @@ pub enum When {
     /// At a moment drawn between the two bounds.
     WithinMs([u64; 2]),
     Moment(Moment),
+    /// So long after a moment.
+    After {
+        moment: Moment,
+        ms: u64,
+    },
 }
 
 /// What a scenario claims. Names are those of registered properties.
@@ -276,6 +291,7 @@ impl Default for Scenario {
             shape: Shape::default(),
             cancel: scope(),
             profile: Profile::default(),
+            options: Map::new(),
             delays: Delays::default(),
             effects: Effects::default(),
             provider: PaymentSettings::default(),
@@ -289,6 +305,18 @@ impl Default for Scenario {
 }
 
 impl Scenario {
+    /// The profile's options with this scenario's own. The error names what is unknown.
+    pub fn options(&self) -> Result<Options, String> {
+        let mut all = serde_json::json!(self.profile.options());
+        for (name, value) in &self.options {
+            all[name] = value.clone();
+        }
+        serde_path_to_error::deserialize(all).map_err(|error| match error.path().to_string() {
+            path if path == "." => format!("options: {}", error.into_inner()),
+            path => format!("options.{path}: {}", error.into_inner()),
+        })
+    }
+
     /// The command line that replays one seed of it. `named` is its registered name or its file;
     /// what differs from what is found there is said by options.
     pub fn replay_command(&self, registry: &Registry, named: &str, seed: u64) -> String {

@@ -116,7 +116,7 @@ fn two_requests(
         client("r1", vec![later(), send()]),
         client("r2", [later()].into_iter().chain(hold).chain([send()]).collect()),
     ];
-    Scenario { workers, clients, ..stack.scenario(simulated.profile, vec![]) }
+    Scenario { workers, clients, ..stack.scenario(simulated.stand, vec![]) }
 }
 
 impl Loads {

@@ -5,7 +5,7 @@
 //! from the stored rows, from the log of effects, from what the client saw. A cell that differs is
 //! a fact about the stack that the simulator does not have, whatever its tests say.
 //!
-//! The tables are the faithful profile's. Under [`Profile::Safe`] some cells differ, and those are
+//! The tables are the faithful profile's. Under the safe one some cells differ, and those are
 //! what the safe profile is for.
 
 mod concurrent;
@@ -18,8 +18,7 @@ mod simulated;
 mod streaming;
 mod table;
 
-use durasim_runtime::Profile;
-
+pub use simulated::Stand;
 pub use table::{Cell, Row, Table};
 
 use crate::registry::Registry;
@@ -31,16 +30,16 @@ use simulated::Simulated;
 /// # Panics
 /// If the registry lacks one of this repository's graphs; see [`crate::graphs::register`].
 pub fn all(registry: &Registry, seed: u64) -> Vec<Table> {
-    all_under(registry, Profile::Faithful, RunPlan { seed, ..RunPlan::default() })
+    all_on(registry, Stand::default(), RunPlan { seed, ..RunPlan::default() })
 }
 
-/// As [`all`], under another profile or with the engine broken on purpose: then cells must differ,
-/// or the tables see nothing.
+/// As [`all`], on another stand or with the engine broken on purpose: then cells must differ, or the
+/// tables see nothing.
 ///
 /// # Panics
 /// As [`all`].
-pub fn all_under(registry: &Registry, profile: Profile, plan: RunPlan) -> Vec<Table> {
-    let simulated = Simulated { registry, profile, plan };
+pub fn all_on(registry: &Registry, stand: Stand, plan: RunPlan) -> Vec<Table> {
+    let simulated = Simulated { registry, stand, plan };
     let mut tables = vec![streaming::table(&simulated), interrupt::table(&simulated)];
     tables.extend(measured::HANDLERS.iter().map(|spec| handlers::table(&simulated, spec)));
     tables.extend([concurrent::at_once(&simulated), concurrent::by_load(&simulated)]);

@@ -65,6 +65,7 @@ impl Player {
                 Step::Wait { ms } => self.world.sleep(Duration::from_millis(*ms)).await,
                 Step::WaitFor { moment } => wait_for(&self.world, moment).await,
                 Step::Reload => self.reload(&page).await,
+                Step::Delete => self.delete(&page).await,
                 Step::Hold { until } => {
                     let mine = |sight: &&Sight| sight.client == self.client.name;
                     let next = self.reports().sights.iter().filter(mine).count() + 1;
@@ -172,6 +173,19 @@ impl Player {
             data,
         });
         Visit { request, chunks: chunks.collect(), ending }
+    }
+
+    async fn delete(&self, page: &Page) {
+        match page {
+            Page::Browser(browser) => browser.delete().await,
+            Page::Direct { .. } => {
+                let (process, graph) = self.fleet.direct().await;
+                let thread = self.client.thread.clone();
+                let note = durasim_models::browser::Deletion::begin(&process, &thread);
+                let deleted = graph.delete_thread(&thread).await;
+                note.end(deleted.map_err(|error| error.to_string()));
+            }
+        }
     }
 
     async fn reload(&self, page: &Page) {

@@ -12,17 +12,29 @@ use durasim_sim::{Process, SimListener, TaskHandle};
 use futures::future::BoxFuture;
 use rusqlite::Connection;
 
+use super::clocks::Clocks;
 use super::hold::{HoldGate, Holds};
 use super::observe::TraceObserver;
 
 /// How long a blocking call waits for its thread, at least and at most.
 const BLOCKING_LATENCY: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
-/// All doors of `process`. Requests that are held wait at its gate; its sleeps end on a multiple of
-/// `tick`, if there is one.
-pub(super) fn doors(process: &Process, holds: Holds, tick: Option<Duration>) -> Doors {
+/// What a scenario does to a process through its doors.
+#[derive(Clone, Default)]
+pub(super) struct Around {
+    /// Requests that wait at the gate.
+    pub holds: Holds,
+    pub clocks: Clocks,
+    /// Sleeps end on a multiple of it.
+    pub tick: Option<Duration>,
+}
+
+/// All doors of `process`.
+pub(super) fn doors(process: &Process, around: Around) -> Doors {
+    let Around { holds, clocks, tick } = around;
     let world = Arc::new(InWorld {
         process: process.clone(),
+        clocks,
         tick,
         actor: format!("{}#{}", process.name(), process.incarnation()),
     });
@@ -37,13 +49,14 @@ pub(super) fn doors(process: &Process, holds: Holds, tick: Option<Duration>) -> 
     }
 }
 
-/// All doors of `process`, with nobody held and no tick.
+/// All doors of `process`, with nothing done to it.
 pub(crate) fn doors_of(process: &Process) -> Doors {
-    doors(process, Holds::default(), None)
+    doors(process, Around::default())
 }
 
 struct InWorld {
     process: Process,
+    clocks: Clocks,
     tick: Option<Duration>,
     /// Names this life of the process in streams of chance.
     actor: String,
@@ -96,7 +109,7 @@ impl RawHandle for Handle {
 
 impl Clock for InWorld {
     fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + self.process.world().unix_time()
+        self.clocks.show(self.process.name(), self.process.world().unix_time())
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -1,6 +1,7 @@
 //! What fits the runtime to the simulated world, and runs a scenario in it.
 
 mod clients;
+mod clocks;
 mod database;
 mod doors;
 mod faults;

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider};
+use durasim_models::leaky_log::TICK;
+
+use durasim_models::{EffectLog, LeakyLog, Ledger, PaymentProvider, Postgres, PostgresSettings};
 use durasim_sim::{Choice, LinkSpec, RunOptions, World};
 
 use super::clients::{Player, Reported};
+use super::doors::Around;
 use super::faults::strike;
-use super::hold::Holds;
 use super::server::{Fleet, Program};
 use super::store::StoreFaults;
 use crate::case::Case;
@@ -17,7 +19,7 @@ use crate::graph_world::GraphWorld;
 use crate::outcome::{Outcome, StoredThread, UnknownCharge};
 use crate::payment::settle::unknown_charges;
 use crate::registry::Registry;
-use crate::scenario::{Effects, Log, Scenario, bounds};
+use crate::scenario::{Effects, Log, Scenario, Store, bounds};
 
 /// For how long nothing must have happened before the world is judged: longer than any node and any
 /// delayed write. A run that goes on without its client has as long as it needs.
@@ -43,11 +45,11 @@ pub enum Sabotage {
 /// Compiles the scenario's graph in a world of its own and tells what is wrong with it.
 pub fn try_compile(registry: &Registry, scenario: &Scenario) -> Result<(), String> {
     let entry = registry.graph_of(scenario)?;
-    let options = scenario.profile.options();
+    let options = scenario.options()?;
     let finished = durasim_sim::run(0, RunOptions::default(), move |world| {
         Box::pin(async move {
             let process = world.process("compiler", "compiler", |_| Box::pin(async {}));
-            let doors = super::doors::doors(&process, Holds::default(), None);
+            let doors = super::doors::doors_of(&process);
             let graph = (entry.build)(&GraphWorld::nowhere());
             graph.compile(None, &doors, options).map(drop).map_err(|error| error.to_string())
         })
@@ -155,16 +157,22 @@ fn drive(
                     PaymentProvider::start(&world, scenario.provider.clone(), ledger);
                 }
                 let faults = StoreFaults::new(&world, &scenario, plan.sabotage);
-                let holds = Holds::default();
+                let tick = leaky.as_ref().map(|_| TICK);
+                let around = Around { tick, ..Around::default() };
                 let program = Program {
                     scenario: scenario.clone(),
                     entry,
                     log: log.clone(),
                     leaky,
                     faults,
-                    holds: holds.clone(),
+                    around: around.clone(),
                 };
-                let fleet = Fleet::start(&world, &program);
+                let database = (scenario.store == Store::Postgres).then(|| {
+                    let postgres = Postgres::new(PostgresSettings::default());
+                    drop(postgres.serve(&world));
+                    postgres
+                });
+                let fleet = Fleet::start(&world, &program, database);
                 // Booted before anybody comes, so that "refused" means that it went down.
                 fleet.booted().await;
                 world.sleep(Duration::from_millis(1)).await;
@@ -173,7 +181,12 @@ fn drive(
                     .faults
                     .iter()
                     .enumerate()
-                    .map(|(i, fault)| world.spawn("fault", strike(world.clone(), fault.clone(), i)))
+                    .map(|(i, fault)| {
+                        world.spawn(
+                            "fault",
+                            strike(world.clone(), around.clocks.clone(), fault.clone(), i),
+                        )
+                    })
                     .collect();
                 let players: Vec<_> = scenario
                     .clients
@@ -183,7 +196,7 @@ fn drive(
                             world: world.clone(),
                             scenario: scenario.clone(),
                             fleet: fleet.clone(),
-                            holds: holds.clone(),
+                            holds: around.holds.clone(),
                             log: log.clone(),
                             client: client.clone(),
                             reported: reported.clone(),

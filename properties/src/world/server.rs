@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use durasim_models::leaky_log::TICK;
-use durasim_models::{EffectLog, LeakyLog};
+use durasim_models::{EffectLog, LeakyLog, Postgres};
 use durasim_runtime::checkpoint::memory::MemorySaver;
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
 use durasim_runtime::http::{self, HandlerConfig, HandlerShape};
 use durasim_runtime::{CompiledGraph, Saver};
 use durasim_sim::{Process, World};
 
-use super::doors::{Accepting, doors};
-use super::hold::Holds;
+use super::doors::{Accepting, Around, doors};
 use super::instruments::Measured;
 use super::rows;
 use super::store::{FaultySaver, StoreFaults};
@@ -25,12 +24,15 @@ pub(super) const PORT: u16 = 80;
 const BALANCER: &str = "balancer";
 const HOST: &str = "server";
 const DATABASE: &str = "checkpoints.sqlite";
+const POSTGRES: &str = "postgres://durasim@postgres:5432/durasim";
 
 /// All server processes of a world, across their restarts. They share a host and its disk.
 #[derive(Clone)]
 pub(super) struct Fleet {
     world: World,
     servers: Vec<Server>,
+    /// The database server, if the store is one.
+    database: Option<Postgres>,
     /// What clients connect to: the one server, or the balancer in front of several.
     pub front: &'static str,
 }
@@ -57,11 +59,11 @@ pub(super) struct Program {
     pub log: EffectLog,
     pub leaky: Option<LeakyLog>,
     pub faults: Arc<StoreFaults>,
-    pub holds: Holds,
+    pub around: Around,
 }
 
 impl Fleet {
-    pub fn start(world: &World, program: &Program) -> Fleet {
+    pub fn start(world: &World, program: &Program, database: Option<Postgres>) -> Fleet {
         let workers = program.scenario.workers;
         let servers = (1..=workers).map(|nth| {
             let state: Arc<Mutex<Running>> = Arc::default();
@@ -80,7 +82,7 @@ impl Fleet {
                 BALANCER
             }
         };
-        Fleet { world: world.clone(), servers, front }
+        Fleet { world: world.clone(), servers, database, front }
     }
 
     /// Returns when every server has booted.
@@ -107,6 +109,11 @@ impl Fleet {
         match store {
             Store::Sqlite => {
                 rows::from_sqlite(&self.world.disk(HOST), DATABASE, &mut rows)?;
+            }
+            Store::Postgres => {
+                if let Some(database) = &self.database {
+                    rows::from_postgres(database, &mut rows)?;
+                }
             }
             Store::Memory => {
                 let saver = self.servers[0].running().memory.clone();
@@ -139,15 +146,20 @@ impl Server {
 
 /// One life of a server: open the store, compile the graph, serve.
 async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) {
-    let Program { scenario, entry, log, leaky, faults, holds } = program;
-    let tick = leaky.as_ref().map(|_| TICK);
-    let doors = doors(&process, holds, tick);
+    let Program { scenario, entry, log, leaky, faults, around } = program;
+    let doors = doors(&process, around);
+    let options = scenario.options().expect("options are read once before a sweep");
     let mut memory = None;
-    let late_writes = scenario.profile.late_writes();
+    let late_writes = options.late_writes;
     let inner: Arc<dyn Saver> = match scenario.store {
         Store::Sqlite => {
-            let options = SqliteOptions { late_writes, ..SqliteOptions::default() };
-            let opening = SqliteSaver::open_with(DATABASE, &doors, options);
+            let choices = SqliteOptions { late_writes, ..SqliteOptions::default() };
+            let opening = SqliteSaver::open_with(DATABASE, &doors, choices);
+            opening.await.expect("the database opens")
+        }
+        Store::Postgres => {
+            let choices = PostgresOptions { late_writes, ..PostgresOptions::default() };
+            let opening = PostgresSaver::open_with(POSTGRES, &doors, choices);
             opening.await.expect("the database opens")
         }
         Store::Memory => {
@@ -164,7 +176,7 @@ async fn boot(process: Process, program: Program, running: Arc<Mutex<Running>>) 
         effects: scenario.effects,
         attempts: Default::default(),
     }));
-    let graph = (entry.build)(&world).compile(Some(saver), &doors, scenario.profile.options());
+    let graph = (entry.build)(&world).compile(Some(saver), &doors, options);
     let graph = graph.expect("graphs are compiled once before a sweep");
     *running.lock().unwrap_or_else(PoisonError::into_inner) =
         Running { graph: Some(graph.clone()), memory };

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use durasim_runtime::Saver;
 use durasim_runtime::checkpoint::saver::{
-    Keep, ListFilter, Put, PutWrites, SaverError, SaverResult,
+    Fate, Keep, Landing, ListFilter, Put, PutWrites, SaverError, SaverResult,
 };
 use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
 use durasim_sim::{Process, World};
+use futures::future::BoxFuture;
 
 use super::run::Sabotage;
 use crate::scenario::{Fault, Scenario, bounds};
@@ -76,8 +77,14 @@ fn count(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-fn injected() -> SaverError {
-    SaverError::Store("disk I/O error (injected)".to_owned())
+fn ended(end: Result<(), SaverError>) -> Landing {
+    Box::pin(std::future::ready(end))
+}
+
+fn injected(fate: &Fate) -> Landing {
+    let error = SaverError::Store("disk I/O error (injected)".to_owned());
+    fate.lose(&error);
+    ended(Err(error))
 }
 
 impl Saver for FaultySaver {
@@ -95,20 +102,33 @@ impl Saver for FaultySaver {
     }
 
     fn put(&self, put: Put) -> SaverResult<()> {
+        let submitted = self.submit_put(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+        let submitted = self.submit_writes(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
         let (inner, faults) = (self.inner.clone(), self.faults.clone());
         let process = self.process.clone();
         Box::pin(async move {
             let nth = count(&faults.puts);
             faults.delay("put", &put.key.thread, faults.put_ms).await;
+            if let Some(refusal) = put.fate.refusal() {
+                return ended(Err(refusal));
+            }
             if faults.failing_puts.contains(&nth) {
-                return Err(injected());
+                return injected(&put.fate);
             }
             let nth_of_loop = match put.metadata.source.name() {
                 "loop" => count(&faults.loop_puts),
                 _ => 0,
             };
             if faults.sabotage == (Sabotage::DropLoopPut { nth: nth_of_loop }) {
-                return Ok(());
+                return ended(Ok(()));
             }
             if faults.sabotage == Sabotage::AcknowledgeEarly {
                 let late = inner.put(put);
@@ -118,7 +138,7 @@ impl Saver for FaultySaver {
                     world.sleep(LATE).await;
                     late.await
                 }));
-                return Ok(());
+                return ended(Ok(()));
             }
             if faults.sabotage == (Sabotage::SwallowLoopPut { nth: nth_of_loop }) {
                 std::future::pending::<()>().await;
@@ -130,26 +150,27 @@ impl Saver for FaultySaver {
                     twin.checkpoint.id = twin_id(&twin.checkpoint.id);
                     twin
                 });
-            inner.put(put).await?;
-            if let Some(twin) = twin {
-                inner.put(twin).await?;
-            }
-            Ok(())
+            let landing = inner.submit_put(put).await;
+            let Some(twin) = twin else { return landing };
+            Box::pin(async move {
+                landing.await?;
+                inner.put(twin).await
+            })
         })
     }
 
-    fn put_writes(&self, mut put: PutWrites) -> SaverResult<()> {
+    fn submit_writes(&self, mut put: PutWrites) -> BoxFuture<'static, Landing> {
         let (inner, faults) = (self.inner.clone(), self.faults.clone());
         Box::pin(async move {
             let nth = count(&faults.put_writes);
             faults.delay("put_writes", &put.key.thread, faults.put_writes_ms).await;
             if faults.failing_writes.contains(&nth) {
-                return Err(injected());
+                return injected(&put.fate);
             }
             if faults.sabotage == (Sabotage::MisfileWrites { nth }) {
                 put.task = format!("{:08x}{}", nth, &put.task[8..]).into();
             }
-            inner.put_writes(put).await
+            inner.submit_writes(put).await
         })
     }
 

@@ -248,7 +248,7 @@ impl Saver for MemorySaver {
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let PutWrites { key, checkpoint, task, task_path, writes, claim } = put;
+        let PutWrites { key, checkpoint, task, task_path, writes, claim, .. } = put;
         let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
         self.at_point(point, move |store| {
             store.check(&key.thread, &claim)?;

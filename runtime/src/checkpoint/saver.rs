@@ -1,8 +1,9 @@
 //! What the runtime asks of a place that keeps checkpoints.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
+use serde::{Deserialize, Serialize};
 
 use super::history::{self, DeltaHistories};
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
@@ -31,6 +32,11 @@ pub enum SaverError {
         head.as_deref().unwrap_or("(none)")
     )]
     NotHead { thread: String, parent: Option<String>, head: Option<String> },
+    /// An earlier write of the same run failed, and what builds on it was not stored either.
+    #[error(
+        "a checkpoint was not stored, as a write before it that it builds on had failed: {cause}"
+    )]
+    Unfounded { cause: String },
     /// A thread cannot be copied over another one.
     #[error("thread {thread:?} already has checkpoints; delete it first, or copy to a new name")]
     Occupied { thread: String },
@@ -65,6 +71,9 @@ impl ListFilter {
 
 pub type SaverResult<T> = BoxFuture<'static, Result<T, SaverError>>;
 
+/// Resolves when a submitted write has landed or failed.
+pub type Landing = SaverResult<()>;
+
 /// A checkpoint on its way into a store.
 #[derive(Debug, Clone)]
 pub struct Put {
@@ -77,6 +86,7 @@ pub struct Put {
     /// values by version need not store the others again.
     pub new_versions: ChannelVersions,
     pub claim: Claim,
+    pub fate: Fate,
 }
 
 impl Put {
@@ -88,8 +98,9 @@ impl Put {
         metadata: Metadata,
     ) -> Put {
         let new_versions = checkpoint.channel_versions.clone();
-        let (key, parent, claim) = (key.clone(), parent.map(Arc::from), Claim::default());
-        Put { key, parent, checkpoint, metadata, new_versions, claim }
+        let (key, parent) = (key.clone(), parent.map(Arc::from));
+        let (claim, fate) = (Claim::default(), Fate::default());
+        Put { key, parent, checkpoint, metadata, new_versions, claim, fate }
     }
 }
 
@@ -105,6 +116,7 @@ pub struct PutWrites {
     /// Channels and values. The index of a regular write is its position here.
     pub writes: Vec<(Arc<str>, Shared)>,
     pub claim: Claim,
+    pub fate: Fate,
 }
 
 impl PutWrites {
@@ -123,7 +135,39 @@ impl PutWrites {
             task_path: task_path.into(),
             writes,
             claim: Claim::default(),
+            fate: Fate::default(),
         }
+    }
+}
+
+/// What befell the writes that share this. A run's do, where it submits one before it knows what
+/// became of those before ([`Saver::submit_put`]). Clones share it; a default one is nobody's.
+#[derive(Debug, Clone, Default)]
+pub struct Fate(Option<Arc<OnceLock<SaverError>>>);
+
+impl Fate {
+    pub fn shared() -> Fate {
+        Fate(Some(Arc::default()))
+    }
+
+    /// A write failed. The first failure counts.
+    pub fn lose(&self, error: &SaverError) {
+        if let Some(first) = &self.0 {
+            first.get_or_init(|| error.clone());
+        }
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.first().is_some()
+    }
+
+    /// Why a checkpoint is refused that comes after a write which failed.
+    pub fn refusal(&self) -> Option<SaverError> {
+        self.first().map(|error| SaverError::Unfounded { cause: error.to_string() })
+    }
+
+    fn first(&self) -> Option<&SaverError> {
+        self.0.as_ref()?.get()
     }
 }
 
@@ -142,7 +186,8 @@ pub struct Claim {
 }
 
 /// What becomes of a write that reaches a thread after the thread was deleted (langgraph#7206).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LateWrites {
     /// As LangGraph: it lands, and brings a part of the thread back.
     Land,
@@ -185,6 +230,32 @@ pub trait Saver: Send + Sync {
     /// exist are kept.
     fn put_writes(&self, put: PutWrites) -> SaverResult<()>;
 
+    /// [`Saver::put`] in two parts. Resolves when the checkpoint has its place among this saver's
+    /// writes, and gives what resolves when it has landed. Writes land in the order of their places,
+    /// and a checkpoint is refused ([`SaverError::Unfounded`]) if one with a place before it and the
+    /// same [`Fate`] failed; so a run may submit the next write without waiting for the last.
+    ///
+    /// Here, a checkpoint has its place when it has landed or failed. A saver that keeps an order can
+    /// do better. What has a place runs to its end whatever is dropped.
+    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let fate = put.fate.clone();
+        let write = self.put(put);
+        Box::pin(async move {
+            let end = match fate.refusal() {
+                Some(refusal) => Err(refusal),
+                None => write.await,
+            };
+            ended(&fate, end)
+        })
+    }
+
+    /// [`Saver::put_writes`] in two parts, as [`Saver::submit_put`].
+    fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let fate = put.fate.clone();
+        let write = self.put_writes(put);
+        Box::pin(async move { ended(&fate, write.await) })
+    }
+
     /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. An
     /// unknown checkpoint has no past.
     ///
@@ -217,4 +288,11 @@ pub trait Saver: Send + Sync {
     /// `run_id`, and the pending writes beside it. Checkpoints that followed stay, with a parent that
     /// is no longer there: delta channels whose past went with it come back incomplete.
     fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()>;
+}
+
+fn ended(fate: &Fate, end: Result<(), SaverError>) -> Landing {
+    if let Err(error) = &end {
+        fate.lose(error);
+    }
+    Box::pin(ready(end))
 }

@@ -5,6 +5,7 @@
 //! | `POST /threads/{thread}/runs/stream` | runs the graph, streaming server-sent events |
 //! | `GET /threads/{thread}/state` | the thread's head |
 //! | `GET /threads/{thread}/history` | its checkpoints, newest first |
+//! | `DELETE /threads/{thread}` | everything of it goes; 204 |
 //!
 //! Every refusal is a JSON problem body (RFC 9457) and leaves nothing stored.
 
@@ -22,7 +23,7 @@ mod threads;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use crate::graph::CompiledGraph;
 use crate::profile::{CancelStyle, Durability};
@@ -86,6 +87,7 @@ pub fn router(shape: HandlerShape, graph: CompiledGraph, config: HandlerConfig) 
             .with_state((service.clone(), keeper)),
     };
     Router::new()
+        .route("/threads/{thread}", delete(threads::delete))
         .route("/threads/{thread}/state", get(threads::state))
         .route("/threads/{thread}/history", get(threads::history))
         .with_state(service)

@@ -1,4 +1,4 @@
-//! Looking at threads.
+//! Looking at threads, and deleting them.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,6 +25,16 @@ pub(super) async fn history(
 ) -> Result<Json<Value>, Problem> {
     let history = service.graph.get_state_history(&thread, ListFilter::default()).await;
     Ok(Json(history.map_err(unavailable)?.iter().map(to_json).collect()))
+}
+
+/// Everything of the thread goes. A run that is still under way may bring a part of it back, unless
+/// late writes are refused.
+pub(super) async fn delete(
+    State(service): State<Service>,
+    ThreadId(thread): ThreadId,
+) -> Result<StatusCode, Problem> {
+    service.graph.delete_thread(&thread).await.map_err(unavailable)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn unavailable(error: RunError) -> Problem {

@@ -10,8 +10,10 @@ use super::commit::TaskEnd;
 use super::core::RunCore;
 use super::running::RunningNode;
 use super::task::Task;
+use crate::checkpoint::PendingWrite;
 use crate::doors::What;
 use crate::graph::{Interrupt, NodeError};
+use crate::profile::PendingList;
 use crate::stream::StreamMode;
 
 impl RunCore {
@@ -108,8 +110,9 @@ impl RunCore {
                 // of a task takes more turns of its loop than an emission.
                 one_turn().await;
             }
+            let read = core.read_pending_list().await;
             guard.armed = false;
-            core.end_beside(&task.id, end);
+            core.end_beside(&task.id, end, read);
             drop(turn);
         };
         let mut state = self.state.lock().unwrap();
@@ -118,11 +121,25 @@ impl RunCore {
         state.running.insert(id, running);
     }
 
+    /// Under the option that keeps this hazard: the pending writes as a task that has ended read
+    /// them, a turn before it adds its own.
+    async fn read_pending_list(&self) -> Option<Vec<PendingWrite>> {
+        if self.graph.options.pending_list == PendingList::OneByOne {
+            return None;
+        }
+        let read = self.state.lock().unwrap().pending.clone();
+        one_turn().await;
+        Some(read)
+    }
+
     /// A task on its own has ended. When its run is over, nobody records it.
-    fn end_beside(self: &Arc<Self>, id: &Arc<str>, end: TaskEnd) {
+    fn end_beside(self: &Arc<Self>, id: &Arc<str>, end: TaskEnd, read: Option<Vec<PendingWrite>>) {
         let mut state = self.state.lock().unwrap();
         if state.is_leaving || state.is_over || state.running.remove(id).is_none() {
             return;
+        }
+        if let Some(read) = read {
+            state.pending = read;
         }
         let outcome = outcome(&end);
         if matches!(outcome, Err(NodeError::Failed { .. })) {
@@ -222,7 +239,7 @@ impl Drop for BesideGuard {
         if self.armed {
             // Aborted nodes were taken off the list before, and are not looked up here.
             let error = NodeError::failed("RuntimeError", "the node's task died");
-            self.core.end_beside(&self.task, TaskEnd::Failed { error, writes: vec![] });
+            self.core.end_beside(&self.task, TaskEnd::Failed { error, writes: vec![] }, None);
         }
     }
 }

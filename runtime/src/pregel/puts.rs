@@ -1,9 +1,17 @@
 //! Puts and put_writes: submitted to run beside the loop, chained where order matters.
+//!
+//! Under [`WriteOrder::Unordered`] a put begins when the one before has ended, as in LangGraph. Under
+//! [`WriteOrder::WritesFirst`] it begins when what it comes after has its *place* in the store
+//! ([`Saver::submit_put`]). A store that keeps its writes in order may then have many of a run, and
+//! commit them together; in one that does not, a write has its place when it has ended.
+//!
+//! [`Saver::submit_put`]: crate::checkpoint::saver::Saver::submit_put
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures::FutureExt;
+use futures::channel::oneshot;
 use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
@@ -11,7 +19,7 @@ use super::deltas::{Counters, whole_value};
 use super::execute::one_turn;
 use super::task::Task;
 use crate::cache::CacheResult;
-use crate::checkpoint::saver::{Claim, Put, PutWrites, SaverError};
+use crate::checkpoint::saver::{Claim, Fate, Put, PutWrites, SaverError};
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, Source, version};
 use crate::doors::{RawHandle, What};
 use crate::profile::{AwaitedPut, DeltaRows, Durability, WriteOrder};
@@ -20,14 +28,22 @@ use crate::value::Shared as SharedValue;
 /// Resolves when a submitted write has landed, failed or was cancelled.
 pub(crate) type Completion = Shared<BoxFuture<'static, Result<(), SaverError>>>;
 
+/// Resolves when a submitted write has its place in the store, or never will.
+type Place = oneshot::Receiver<()>;
+
 /// Writes of one run that were submitted. Finished ones are dropped as new ones come, so that the
 /// cost of a step does not grow with the run.
-#[derive(Default)]
 pub(crate) struct Puts {
-    /// Checkpoint puts, oldest first; each waits for the one before.
+    /// Checkpoint puts, oldest first; each comes after the one before.
     chain: VecDeque<UnderWay>,
-    /// put_writes, in no order among each other.
-    writes: Vec<Completion>,
+    /// put_writes, oldest first, in no order among each other.
+    writes: VecDeque<Completion>,
+    /// The place of the newest put, which the next one comes after.
+    newest_place: Option<Place>,
+    /// Those of the put_writes since that put, if the next one comes after them.
+    writes_places: Vec<Place>,
+    /// Of all of them, if the next is submitted before it is known what became of the last.
+    fate: Fate,
     /// Those of them since the last put that have rows of delta channels. The next one waits for
     /// them: a checkpoint must not be seen without what its value is made of.
     deltas: Vec<Completion>,
@@ -50,21 +66,41 @@ struct UnderWay {
 const MOST_WITHOUT_A_TURN: usize = 64;
 
 impl Puts {
+    pub fn new(order: WriteOrder) -> Puts {
+        Puts {
+            fate: match order {
+                WriteOrder::Unordered => Fate::default(),
+                WriteOrder::WritesFirst => Fate::shared(),
+            },
+            chain: VecDeque::new(),
+            writes: VecDeque::new(),
+            newest_place: None,
+            writes_places: vec![],
+            deltas: vec![],
+            failures: vec![],
+            cached: vec![],
+            failure: None,
+        }
+    }
+
     fn under_way(&self) -> usize {
         self.chain.len() + self.writes.len()
     }
 
     fn prune(&mut self) {
         let failure = &mut self.failure;
-        let mut finished = |done: &Completion| match done.peek() {
+        let mut finished = |done: &Completion| match end(done) {
             None => false,
-            Some(Err(error)) if !matches!(error, SaverError::Cancelled) => {
-                failure.get_or_insert(error.clone());
+            Some(Err(SaverError::Cancelled)) | Some(Ok(())) => true,
+            Some(Err(error)) => {
+                // What was refused because of another failure is not the news.
+                if matches!(failure, None | Some(SaverError::Unfounded { .. })) {
+                    *failure = Some(error);
+                }
                 true
             }
-            Some(_) => true,
         };
-        self.writes.retain(|done| !finished(done));
+        while self.writes.pop_front_if(|done| finished(done)).is_some() {}
         self.cached.retain(|done| !finished(done));
         // The newest put stays: the loop may still want to await it.
         while self.chain.len() > 1 && finished(&self.chain[0].done) {
@@ -77,6 +113,12 @@ impl Puts {
         let puts = self.chain.iter().map(|put| &put.done);
         puts.chain(&self.writes).chain(&self.cached).cloned().collect()
     }
+}
+
+/// How a submitted write ended, if it has. Asking is what drives a [`Shared`] future that nobody
+/// awaits.
+fn end(done: &Completion) -> Option<Result<(), SaverError>> {
+    done.clone().now_or_never()
 }
 
 impl RunCore {
@@ -194,10 +236,11 @@ impl RunCore {
         state.puts.prune();
         let rows = std::mem::take(&mut state.puts.deltas);
         let previous = state.puts.chain.back().map(|put| put.done.clone());
-        let writes = match self.graph.options.write_order {
-            WriteOrder::Unordered => vec![],
-            WriteOrder::WritesFirst => state.puts.writes.clone(),
-        };
+        let is_ordered = self.graph.options.write_order == WriteOrder::WritesFirst;
+        let places = std::mem::take(&mut state.puts.writes_places);
+        let (has_place, place) = oneshot::channel();
+        let previous_place = state.puts.newest_place.replace(place);
+        let fate = state.puts.fate.clone();
         let (id, step, source) = (checkpoint.id.clone(), metadata.step, metadata.source.name());
         let claim = self.next_claim(state);
         let core = self.clone();
@@ -205,7 +248,7 @@ impl RunCore {
         let task = {
             let id = id.clone();
             async move {
-                futures::future::join_all(writes).await;
+                futures::future::join_all(places).await;
                 let rows = futures::future::join_all(rows).await;
                 let mut lost = rows.into_iter().find_map(Result::err);
                 if let (Some(error), DeltaRows::Trusted) = (&lost, core.graph.options.delta_rows) {
@@ -213,8 +256,13 @@ impl RunCore {
                     core.observe(|| What::PutFailed { checkpoint, step, error });
                     return Err(lost.unwrap_or(SaverError::Cancelled));
                 }
-                if let Some(previous) = previous {
-                    lost = lost.or(previous.await.err());
+                match (previous, previous_place) {
+                    // One that may have to be whole must know what was lost.
+                    (Some(_), Some(place)) if is_ordered && in_part.is_empty() => {
+                        let _ = place.await;
+                    }
+                    (Some(previous), _) => lost = lost.or(previous.await.err()),
+                    (None, _) => {}
                 }
                 if lost.is_some() && core.graph.options.delta_rows == DeltaRows::Checked {
                     // A walk from here would miss what was lost, or not get past its parent.
@@ -225,8 +273,10 @@ impl RunCore {
                 let _turn = turn.await;
                 core.observe(|| What::PutBegun { checkpoint: id.clone(), source, step });
                 let key = core.key.clone();
-                let put = Put { key, parent, checkpoint, metadata, new_versions, claim };
-                let result = saver.put(put).await;
+                let put = Put { key, parent, checkpoint, metadata, new_versions, claim, fate };
+                let landing = saver.submit_put(put).await;
+                drop(has_place);
+                let result = landing.await;
                 core.observe(|| match &result {
                     Ok(()) => What::PutAcknowledged { checkpoint: id, source, step },
                     Err(error) => {
@@ -263,6 +313,7 @@ impl RunCore {
             task_path: path.into(),
             writes,
             claim: self.claim.clone(),
+            fate: Fate::default(),
         }
     }
 
@@ -297,13 +348,18 @@ impl RunCore {
         let core = self.clone();
         let (checkpoint, task) = (checkpoint.clone(), task.clone());
         let turn = self.queue_to_write();
+        let fate = state.puts.fate.clone();
+        let (has_place, place) = oneshot::channel();
         let job = async move {
             let _turn = turn.await;
             core.observe(|| What::WritesBegun {
                 checkpoint: checkpoint.clone(),
                 task: task.clone(),
             });
-            let result = saver.put_writes(core.rows(&checkpoint, &task, &path, writes)).await;
+            let writes = PutWrites { fate, ..core.rows(&checkpoint, &task, &path, writes) };
+            let landing = saver.submit_writes(writes).await;
+            drop(has_place);
+            let result = landing.await;
             core.observe(|| match &result {
                 Ok(()) => What::WritesAcknowledged { checkpoint, task },
                 Err(error) => {
@@ -317,7 +373,10 @@ impl RunCore {
         if has_deltas {
             state.puts.deltas.push(done.clone());
         }
-        state.puts.writes.push(done);
+        state.puts.writes.push_back(done);
+        if self.graph.options.write_order == WriteOrder::WritesFirst {
+            state.puts.writes_places.push(place);
+        }
     }
 
     /// Submits a write to the cache.
@@ -332,7 +391,7 @@ impl RunCore {
     /// The writes that were just submitted say that a task failed, and its handler waits for them.
     pub fn mark_failure(&self, state: &mut RunState) {
         if self.saver.is_some() && self.config.durability != Durability::Exit {
-            state.puts.failures.extend(state.puts.writes.last().cloned());
+            state.puts.failures.extend(state.puts.writes.back().cloned());
         }
     }
 
@@ -342,12 +401,33 @@ impl RunCore {
         futures::future::join_all(failures).await.into_iter().collect()
     }
 
-    /// Async durability: a run whose nodes never wait gives its puts a turn now and then. Without it
-    /// they would all begin when it ends, and every step would look through them.
-    pub async fn let_puts_go_on(&self) {
+    /// Async durability: the run waits while it is as far ahead of its store as it may be. One whose
+    /// nodes never wait gives its puts a turn now and then; without it they would all begin when it
+    /// ends, and every step would look through them.
+    pub async fn let_puts_go_on(&self) -> Result<(), SaverError> {
+        if let Some(most) = self.graph.options.max_inflight_puts {
+            while let Some(oldest) = self.oldest_of(most) {
+                let _ = oldest.await;
+            }
+        }
         if self.state.lock().unwrap().puts.under_way() > MOST_WITHOUT_A_TURN {
             one_turn().await;
         }
+        if !self.state.lock().unwrap().puts.fate.is_lost() {
+            return Ok(());
+        }
+        // No checkpoint of it is stored any more.
+        self.settle().await
+    }
+
+    /// The oldest put, when so many are under way.
+    fn oldest_of(&self, most: usize) -> Option<Completion> {
+        let puts = &mut self.state.lock().unwrap().puts;
+        if puts.chain.len() >= most {
+            puts.prune();
+        }
+        let oldest = puts.chain.front().filter(|_| puts.chain.len() >= most)?;
+        Some(oldest.done.clone()).filter(|done| end(done).is_none())
     }
 
     /// Sync durability: waits for the newest put. When the run is cancelled here, the put is too,
@@ -358,7 +438,11 @@ impl RunCore {
         let guard = AwaitGuard(self);
         let result = done.await;
         std::mem::forget(guard);
-        result
+        match result {
+            // What it was refused for says more.
+            Err(error @ SaverError::Unfounded { .. }) => self.settle().await.and(Err(error)),
+            result => result,
+        }
     }
 
     /// Waits for everything that was submitted, and tells the first failure.
@@ -371,13 +455,13 @@ impl RunCore {
                 state.puts.prune();
                 state.puts.all()
             };
-            if waiting.iter().all(|done| done.peek().is_some()) {
+            if waiting.iter().all(|done| end(done).is_some()) {
                 break;
             }
             futures::future::join_all(waiting).await;
         }
         let mut state = self.state.lock().unwrap();
-        let last = state.puts.chain.back().and_then(|put| put.done.peek().cloned());
+        let last = state.puts.chain.back().and_then(|put| end(&put.done));
         match (state.puts.failure.take(), last) {
             (Some(error), _) => Err(error),
             (None, Some(Err(error))) if !matches!(error, SaverError::Cancelled) => Err(error),
@@ -398,7 +482,7 @@ impl Drop for AwaitGuard<'_> {
         // itself (Python awaits it inside try/finally), so it is the oldest unfinished put that is
         // cancelled.
         let state = self.0.state.lock().unwrap();
-        if let Some(put) = state.puts.chain.iter().find(|put| put.done.peek().is_none()) {
+        if let Some(put) = state.puts.chain.iter().find(|put| end(&put.done).is_none()) {
             put.aborter.abort();
             let (checkpoint, step) = (put.checkpoint.clone(), put.step);
             self.0.observe(|| What::PutCancelled { checkpoint, step });

@@ -12,9 +12,10 @@ use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
 use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
 use super::plan::plan;
+use super::puts::Puts;
 use super::run::Start;
 use super::turns::turns;
-use crate::checkpoint::saver::{Claim, Saver, SaverError};
+use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
 };
@@ -314,7 +315,7 @@ impl RunCore {
             before_head,
             resuming: None,
             output: None,
-            puts: Default::default(),
+            puts: Puts::new(graph.options.write_order),
             running: Default::default(),
             leaving: Vec::new(),
             ended: Vec::new(),
@@ -332,8 +333,11 @@ impl RunCore {
 impl GraphInner {
     /// What a run or an update asks of the thread, from this moment on.
     pub(super) fn claim(&self) -> Claim {
-        let parent_is_head = self.options.forks == Forks::Refused;
-        Claim { since: Some(self.mint.moment()), parent_is_head }
+        let since = match self.options.late_writes {
+            LateWrites::Land => None,
+            LateWrites::Refused => Some(self.mint.moment()),
+        };
+        Claim { since, parent_is_head: self.options.forks == Forks::Refused }
     }
 
     /// Under the option that says so: ids minted from now on are greater than that of the thread's

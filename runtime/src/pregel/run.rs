@@ -133,7 +133,7 @@ impl RunCore {
             }
             match self.config.durability {
                 Durability::Sync => self.await_put().await?,
-                Durability::Async => self.let_puts_go_on().await,
+                Durability::Async => self.let_puts_go_on().await?,
                 Durability::Exit => {}
             }
         }

@@ -112,6 +112,15 @@ impl CompiledGraph {
         let saver = self.inner.saver.as_ref().ok_or(RunError::NoSaver)?;
         history(&self.inner, saver, thread, "", filter).await
     }
+
+    /// Removes everything of a thread, also of the graphs inside. What a run that is under way stores
+    /// afterwards is refused, if both [`Options::late_writes`] and the saver say so.
+    ///
+    /// [`Options::late_writes`]: crate::Options::late_writes
+    pub async fn delete_thread(&self, thread: &str) -> Result<(), RunError> {
+        let saver = self.inner.saver.as_ref().ok_or(RunError::NoSaver)?;
+        Ok(saver.delete_thread(thread).await?)
+    }
 }
 
 impl CompiledGraph {

@@ -10,7 +10,7 @@ use super::plan::plan;
 use super::task::Task;
 use super::{RunConfig, RunError};
 use crate::checkpoint::id::derived_id;
-use crate::checkpoint::saver::{Claim, Put};
+use crate::checkpoint::saver::{Claim, Fate, Put};
 use crate::checkpoint::{CheckpointTuple, Metadata, Source, ThreadKey, reserved};
 use crate::doors::Labels;
 use crate::graph::{Command, CompiledGraph, END, Update};
@@ -400,7 +400,8 @@ impl Editor {
         let id = checkpoint.id.clone();
         let saver = core.saver.as_ref().ok_or(RunError::NoSaver)?;
         let key = core.key.clone();
-        saver.put(Put { key, parent, checkpoint, metadata, new_versions, claim }).await?;
+        let fate = Fate::default();
+        saver.put(Put { key, parent, checkpoint, metadata, new_versions, claim, fate }).await?;
         Ok(id)
     }
 }

@@ -125,7 +125,7 @@ impl Saver for PostgresSaver {
     fn put(&self, put: Put) -> SaverResult<()> {
         let store = self.store.clone();
         Box::pin(async move {
-            let Put { key, parent, checkpoint, metadata, new_versions, claim } = put;
+            let Put { key, parent, checkpoint, metadata, new_versions, claim, .. } = put;
             let (document, blobs) = document::write(&checkpoint, &new_versions)?;
             let metadata = String::from_utf8(encode_metadata(&metadata)).expect("JSON is UTF-8");
             let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);

@@ -116,8 +116,9 @@ macro_rules! at_head {
     };
 }
 
-/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes.
-pub(super) const PUT: &str = put!("");
+/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes. A parser may
+/// want a condition before `ON CONFLICT`, to tell it from that of a join.
+pub(super) const PUT: &str = put!(" WHERE true");
 
 /// As [`PUT`].
 pub(super) const PUT_AT_HEAD: &str = put!(concat!(" WHERE ", at_head!()));
@@ -153,11 +154,11 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO ",
 }
 
 /// Rows that exist are kept. Thread, namespace, id, task, path; indices, channels, types, bytes.
-pub(super) const ADD_WRITES: &str = put_writes!("", "NOTHING");
+pub(super) const ADD_WRITES: &str = put_writes!(" WHERE true", "NOTHING");
 
 /// Rows that exist are replaced, but for their path, as with Python. As [`ADD_WRITES`].
 pub(super) const REPLACE_WRITES: &str = put_writes!(
-    "",
+    " WHERE true",
     "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
 );
 

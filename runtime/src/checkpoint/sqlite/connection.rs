@@ -1,18 +1,13 @@
-//! One connection, lent to one blocking call at a time, and what is done when the file is locked.
+//! A connection: how it is prepared, and transactions on it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::Mutex;
 
 use super::{SqliteOptions, Synchronous, claims, rows};
-use crate::checkpoint::saver::{LateWrites, SaverError, SaverResult};
-use crate::doors::{Doors, Pass, Point};
-
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+use crate::checkpoint::saver::{LateWrites, SaverError};
+use crate::doors::Opener;
 
 /// Why one attempt at a call failed.
 pub(super) enum Failure {
@@ -37,123 +32,24 @@ impl From<SaverError> for Failure {
     }
 }
 
-/// One attempt at a call.
-type Work<T> = dyn Fn(&mut Option<Connection>) -> Result<T, Failure> + Send + Sync;
-
-/// The connection of a saver. Clones share it.
-#[derive(Clone)]
-pub(super) struct Store {
-    path: Arc<str>,
-    pub(super) doors: Doors,
-    busy_limit: Duration,
-    pub(super) late_writes: LateWrites,
-    /// `None` before opening and after closing. A fair lock: callers get it in order.
-    slot: Arc<Mutex<Option<Connection>>>,
+/// A file that is open.
+pub(super) struct OpenFile {
+    pub(super) connection: Connection,
 }
 
-impl Store {
-    pub(super) fn new(path: &str, doors: &Doors, options: SqliteOptions) -> Store {
-        Store {
-            path: path.into(),
-            doors: doors.clone(),
-            busy_limit: options.busy_limit,
-            late_writes: options.late_writes,
-            slot: Arc::default(),
-        }
+impl OpenFile {
+    pub(super) fn open(
+        opener: &dyn Opener,
+        path: &str,
+        options: SqliteOptions,
+    ) -> Result<OpenFile, Failure> {
+        let connection = opener.open(path)?;
+        prepare(&connection, options.synchronous, options.late_writes)?;
+        Ok(OpenFile { connection })
     }
 
-    pub(super) async fn open(&self, synchronous: Synchronous) -> Result<(), SaverError> {
-        let (path, opener) = (self.path.clone(), self.doors.opener.clone());
-        let late_writes = self.late_writes;
-        let work = move |slot: &mut Option<Connection>| {
-            let connection = opener.open(&path)?;
-            prepare(&connection, synchronous, late_writes)?;
-            *slot = Some(connection);
-            Ok(())
-        };
-        self.attempt_until_free(Pass::free(), Arc::new(work)).await
-    }
-
-    pub(super) async fn close(&self) -> Result<(), SaverError> {
-        let work = |slot: &mut Option<Connection>| match slot.take() {
-            None => Ok(()),
-            Some(connection) => connection.close().map_err(|(_, error)| error.into()),
-        };
-        self.attempt_until_free(Pass::free(), Arc::new(work)).await
-    }
-
-    /// Runs `work` with the connection, where it may block, once the gate lets it. It runs again
-    /// when the file was locked, and to its end when the future is dropped meanwhile.
-    pub(super) fn call<T: Send + 'static>(
-        &self,
-        point: Point,
-        work: impl Fn(&Connection) -> Result<T, Failure> + Send + Sync + 'static,
-    ) -> SaverResult<T> {
-        let store = self.clone();
-        let path = self.path.clone();
-        let work = move |slot: &mut Option<Connection>| match slot {
-            Some(connection) => work(connection),
-            None => Err(SaverError::Store(format!("{path}: the saver is closed")).into()),
-        };
-        Box::pin(async move {
-            let pass = store.doors.gate.pass(|| point).await;
-            store.attempt_until_free(pass, Arc::new(work)).await
-        })
-    }
-
-    /// As [`Store::call`], in a transaction that has the write lock from its start, so that it is
-    /// refused before it did anything and not in the middle.
-    pub(super) fn write(
-        &self,
-        point: Point,
-        work: impl Fn(&Connection) -> Result<(), Failure> + Send + Sync + 'static,
-    ) -> SaverResult<()> {
-        self.call(point, move |connection| {
-            let transaction = Transaction::begin(connection, Begin::Write)?;
-            work(connection)?;
-            Ok(transaction.commit()?)
-        })
-    }
-
-    /// SQLite's own busy handler would sleep inside the call, where a simulated world has no time;
-    /// here the connection is given back and the clock's door is waited at, with growing pauses.
-    async fn attempt_until_free<T: Send + 'static>(
-        &self,
-        mut pass: Pass,
-        work: Arc<Work<T>>,
-    ) -> Result<T, SaverError> {
-        let mut waited = Duration::ZERO;
-        let mut pause = FIRST_PAUSE;
-        loop {
-            // The lock and the pass go with the call: when this future is dropped, the next
-            // borrower still meets the connection after the transaction, and the point is released
-            // when the operation is over.
-            let mut slot = self.slot.clone().lock_owned().await;
-            let work = work.clone();
-            let call = self.doors.executor.blocking("saver", move || {
-                let result = work(&mut slot);
-                drop(slot);
-                (result, pass)
-            });
-            let (result, returned) = call.await.map_err(|_| SaverError::Cancelled)?;
-            pass = returned;
-            let problem = match result {
-                Ok(value) => return Ok(value),
-                Err(Failure::Saver(error)) => return Err(error),
-                Err(Failure::Sql(error)) => error.to_string(),
-                Err(Failure::Busy(error)) if waited >= self.busy_limit => {
-                    format!("still locked by another connection after {waited:?}: {error}")
-                }
-                Err(Failure::Busy(_)) => {
-                    pause = pause.min(self.busy_limit - waited);
-                    self.doors.clock.sleep(pause).await;
-                    waited += pause;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    continue;
-                }
-            };
-            return Err(SaverError::Store(format!("{}: {problem}", self.path)));
-        }
+    pub(super) fn close(self) -> Result<(), Failure> {
+        self.connection.close().map_err(|(_, error)| error.into())
     }
 }
 

@@ -1,9 +1,12 @@
 //! Checkpoints in a SQLite file, in the very tables of langgraph-checkpoint-sqlite 3.1.0: Python
 //! LangGraph can continue a thread that was written here, and the reverse.
 
+mod call;
 mod claims;
+mod commit;
 mod connection;
 mod history;
+mod queue;
 mod rows;
 mod threads;
 
@@ -16,11 +19,15 @@ use futures::future::BoxFuture;
 use super::codec::{encode, encode_checkpoint, encode_metadata};
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
-use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
+use super::saver::{
+    Fate, Keep, Landing, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+};
 use super::{CheckpointTuple, ThreadKey, reserved};
-use crate::doors::{Doors, Operation};
+use crate::doors::{Doors, Operation, Point};
 use crate::value::Shared;
-use connection::{Begin, Store, Transaction};
+use call::{Call, Kind};
+use connection::{Begin, Failure, OpenFile, Transaction};
+use queue::Queue;
 use rows::{CheckpointRow, WriteRow};
 
 /// How hard a commit is pushed towards the disk (SQLite's `PRAGMA synchronous`).
@@ -57,12 +64,18 @@ impl Default for SqliteOptions {
 
 /// Keeps checkpoints in one SQLite file over one connection.
 ///
-/// Calls on one saver queue for the connection in the order in which they arrive; several savers,
-/// also of other processes and of Python, may have the same file open. A call runs to its end when
-/// its future is dropped. Dropping the saver closes the file on the spot, which may block; see
-/// [`SqliteSaver::close`].
+/// Writes land in the order in which they were submitted, that is, first polled and let through by
+/// the gate; all that wait at the same time share one commit, and each is answered after it, with an
+/// error of its own if it failed. A write that was submitted runs to its end when its future is
+/// dropped. A read sees everything that was acknowledged before it.
+///
+/// Several savers may have the same file open, in this process or in others, also Python's. They
+/// share nothing but the file: each commits for itself, and waits where another one does
+/// ([`SqliteOptions::busy_limit`]). Dropping the saver closes the file when what was submitted is
+/// done, which may block; see [`SqliteSaver::close`].
 pub struct SqliteSaver {
-    store: Store,
+    queue: Queue,
+    late_writes: LateWrites,
 }
 
 impl SqliteSaver {
@@ -79,18 +92,59 @@ impl SqliteSaver {
         doors: &Doors,
         options: SqliteOptions,
     ) -> impl Future<Output = Result<Arc<SqliteSaver>, SaverError>> + Send + use<> {
-        let store = Store::new(path, doors, options);
+        let queue = Queue::new(path, doors, options.busy_limit);
         async move {
-            store.open(options.synchronous).await?;
-            Ok(Arc::new(SqliteSaver { store }))
+            queue.open(options).await?;
+            Ok(Arc::new(SqliteSaver { queue, late_writes: options.late_writes }))
         }
     }
 
     /// Closes the file after the calls that queue before this one, off the async workers. Closing
     /// the last connection of a file moves the WAL's content into it. Calls that come later fail.
     pub fn close(&self) -> SaverResult<()> {
-        let store = self.store.clone();
-        Box::pin(async move { store.close().await })
+        let queue = self.queue.clone();
+        Box::pin(async move {
+            let (call, end) = Call::close();
+            queue.push(call);
+            end.await.unwrap_or(Err(SaverError::Cancelled))
+        })
+    }
+
+    /// Passes the gate and queues a call; what it gives back resolves at the call's end.
+    #[allow(clippy::async_yields_async)] // Two parts, and the first one is over before the second.
+    fn submit<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        fate: Fate,
+        point: Point,
+        work: impl FnMut(&OpenFile) -> Result<T, Failure> + Send + 'static,
+    ) -> BoxFuture<'static, SaverResult<T>> {
+        let queue = self.queue.clone();
+        Box::pin(async move {
+            let pass = queue.doors().gate.pass(|| point).await;
+            let (call, end) = Call::new(kind, fate, pass, work);
+            queue.push(call);
+            Box::pin(async move { end.await.unwrap_or(Err(SaverError::Cancelled)) })
+                as SaverResult<T>
+        })
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        point: Point,
+        work: impl FnMut(&OpenFile) -> Result<T, Failure> + Send + 'static,
+    ) -> SaverResult<T> {
+        let submitted = self.submit(Kind::Read, Fate::default(), point, work);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn change(
+        &self,
+        point: Point,
+        work: impl FnMut(&OpenFile) -> Result<(), Failure> + Send + 'static,
+    ) -> SaverResult<()> {
+        let submitted = self.submit(Kind::Write, Fate::default(), point, work);
+        Box::pin(async move { submitted.await.await })
     }
 }
 
@@ -99,10 +153,10 @@ impl Saver for SqliteSaver {
         let key = key.clone();
         let id: Option<Arc<str>> = id.map(Arc::from);
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
-        self.store.call(point, move |connection| {
+        self.read(point, move |file| {
             // One transaction: both reads see the same moment.
-            let transaction = Transaction::begin(connection, Begin::Read)?;
-            let tuple = rows::get_tuple(connection, &key, id.as_deref())?;
+            let transaction = Transaction::begin(&file.connection, Begin::Read)?;
+            let tuple = rows::get_tuple(&file.connection, &key, id.as_deref())?;
             transaction.commit()?;
             Ok(tuple)
         })
@@ -116,52 +170,52 @@ impl Saver for SqliteSaver {
     ) -> SaverResult<Vec<CheckpointTuple>> {
         let thread: Arc<str> = thread.into();
         let namespace: Option<Arc<str>> = namespace.map(Arc::from);
-        self.store.call(point(Operation::SaverRead, &thread, ""), move |connection| {
-            let transaction = Transaction::begin(connection, Begin::Read)?;
-            let tuples = rows::list(connection, &thread, namespace.as_deref(), &filter)?;
+        self.read(point(Operation::SaverRead, &thread, ""), move |file| {
+            let transaction = Transaction::begin(&file.connection, Begin::Read)?;
+            let tuples = rows::list(&file.connection, &thread, namespace.as_deref(), &filter)?;
             transaction.commit()?;
             Ok(tuples)
         })
     }
 
     fn put(&self, put: Put) -> SaverResult<()> {
-        let store = self.store.clone();
-        Box::pin(async move {
-            let Put { key, parent, checkpoint, metadata, claim, .. } = put;
-            let blob = encode_checkpoint(&checkpoint)?;
-            let metadata = encode_metadata(&metadata);
-            let (id, parent) = (checkpoint.id, parent_id(parent));
-            let point = point(Operation::SaverWrite, &key.thread, &id);
-            // One statement is a transaction of its own.
-            let late_writes = store.late_writes;
-            let put = store.call(point, move |connection| {
-                let row = CheckpointRow {
-                    key: &key,
-                    id: &id,
-                    parent: parent.as_deref(),
-                    checkpoint: &blob,
-                    metadata: &metadata,
-                };
-                row.put(connection, &claim, late_writes)
-            });
-            put.await
-        })
+        let submitted = self.submit_put(put);
+        Box::pin(async move { submitted.await.await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let store = self.store.clone();
-        Box::pin(async move {
-            let PutWrites { key, checkpoint, task, writes, claim, .. } = put;
+        let submitted = self.submit_writes(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let Put { key, parent, checkpoint, metadata, claim, fate, .. } = put;
+        let parent = parent_id(parent);
+        let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
+        let late_writes = self.late_writes;
+        // Encoded when its turn has come: what waits shares its values with the run.
+        self.submit(Kind::Put, fate, point, move |file| {
+            let row = CheckpointRow {
+                key: &key,
+                id: &checkpoint.id,
+                parent: parent.as_deref(),
+                checkpoint: &encode_checkpoint(&checkpoint)?,
+                metadata: &encode_metadata(&metadata),
+            };
+            row.put(&file.connection, &claim, late_writes)
+        })
+    }
+
+    fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let PutWrites { key, checkpoint, task, writes, claim, fate, .. } = put;
+        let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
+        let late_writes = self.late_writes;
+        self.submit(Kind::Write, fate, point, move |file| {
             let replace = writes.iter().all(|(name, _)| reserved::fixed_index(name).is_some());
             let rows: Vec<WriteRow> =
                 writes.iter().enumerate().map(write_row).collect::<Result<_, _>>()?;
-            let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
-            let late_writes = store.late_writes;
-            let put = store.write(point, move |transaction| {
-                claims::check_deletion(transaction, &key.thread, &claim, late_writes)?;
-                rows::put_writes(transaction, &key, &checkpoint, &task, &rows, replace)
-            });
-            put.await
+            claims::check_deletion(&file.connection, &key.thread, &claim, late_writes)?;
+            rows::put_writes(&file.connection, &key, &checkpoint, &task, &rows, replace)
         })
     }
 
@@ -175,8 +229,8 @@ impl Saver for SqliteSaver {
         let id: Option<Arc<str>> = id.map(Arc::from);
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
         // One statement is a transaction of its own.
-        self.store.call(point, move |connection| {
-            history::walk(connection, &key, id.as_deref(), &channels)
+        self.read(point, move |file| {
+            history::walk(&file.connection, &key, id.as_deref(), &channels)
         })
     }
 
@@ -187,22 +241,22 @@ impl Saver for SqliteSaver {
     fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
         let (from, to): (Arc<str>, Arc<str>) = (from.into(), to.into());
         let point = point(Operation::SaverWrite, &to, "");
-        self.store.write(point, move |transaction| threads::copy(transaction, &from, &to))
+        self.change(point, move |file| threads::copy(&file.connection, &from, &to))
     }
 
     fn prune(&self, names: &[Arc<str>], keep: Keep) -> SaverResult<()> {
         let Some(first) = names.first() else { return Box::pin(ready(Ok(()))) };
         let point = point(Operation::SaverWrite, first, "");
         let names = names.to_vec();
-        let (clock, late_writes) = (self.store.doors.clock.clone(), self.store.late_writes);
-        self.store.write(point, move |transaction| {
+        let (clock, late_writes) = (self.queue.doors().clock.clone(), self.late_writes);
+        self.change(point, move |file| {
             names.iter().try_for_each(|name| match keep {
-                Keep::Latest => threads::prune(transaction, name),
+                Keep::Latest => threads::prune(&file.connection, name),
                 Keep::Nothing => {
                     if late_writes == LateWrites::Refused {
-                        claims::remember_deletion(transaction, name, clock.now())?;
+                        claims::remember_deletion(&file.connection, name, clock.now())?;
                     }
-                    threads::delete(transaction, name)
+                    threads::delete(&file.connection, name)
                 }
             })
         })
@@ -212,7 +266,7 @@ impl Saver for SqliteSaver {
         let Some(first) = runs.first() else { return Box::pin(ready(Ok(()))) };
         let point = point(Operation::SaverWrite, first, "");
         let runs = runs.to_vec();
-        self.store.write(point, move |transaction| threads::delete_runs(transaction, &runs))
+        self.change(point, move |file| threads::delete_runs(&file.connection, &runs))
     }
 }
 

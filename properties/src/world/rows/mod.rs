@@ -1,5 +1,7 @@
 //! The stored rows, decoded here: the judge does not share the runtime's codec.
 
+mod postgres;
+
 use std::collections::BTreeMap;
 
 use durasim_runtime::Saver;
@@ -7,6 +9,8 @@ use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::ListFilter;
 use durasim_sim::Disk;
 use rmpv::ValueRef;
+
+pub(super) use postgres::from_postgres;
 
 use super::database::{Cell, Database};
 use crate::outcome::{StoredCheckpoint, StoredThread, StoredWrite};
