@@ -3,17 +3,17 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::sync::Arc;
 
-use checkpoint_support::{
-    Server, block_on, checkpoint, connect, id, key, metadata, rows, shared, short,
-};
+use checkpoint_support::{block_on, checkpoint, id, key, metadata, shared, short};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::saver::{Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::{Checkpoint, Source};
 use durasim_runtime::value::{self, Shared, Value};
+use postgres_support::{Server, connect, rows};
 use tokio_postgres::Client;
 
 /// Runs `check` with a saver on a fresh database and somebody else's connection to it.

@@ -3,6 +3,7 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use checkpoint_support::{Server, block_on, checkpoint, connect, id, key, metadata, rows, shared};
+use checkpoint_support::{block_on, checkpoint, id, key, metadata, shared};
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::saver::{
     Claim, Keep, ListFilter, Put, PutWrites, Saver, SaverError,
@@ -19,6 +20,7 @@ use durasim_runtime::checkpoint::{ChannelVersions, Source};
 use durasim_runtime::value::Value;
 use durasim_runtime::{Doors, checkpoint::CheckpointTuple};
 use futures::future::{BoxFuture, join_all};
+use postgres_support::{Server, connect, rows};
 use tokio_postgres::Client;
 
 /// A claim with everything in it, which is never too late here.

@@ -3,15 +3,17 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use checkpoint_support::{Server, block_on, checkpoint, connect, key, metadata};
+use checkpoint_support::{block_on, checkpoint, key, metadata};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::Source;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::saver::{Put, Saver};
+use postgres_support::{Server, connect};
 
 async fn open(url: &str) -> Result<Arc<PostgresSaver>, String> {
     let options =

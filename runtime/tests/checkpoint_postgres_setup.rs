@@ -2,12 +2,14 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
-use checkpoint_support::{Server, block_on, connect, rows, vectors};
+use checkpoint_support::{block_on, vectors};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::saver::LateWrites;
 use futures::future::join_all;
+use postgres_support::{Server, connect, rows};
 use tokio_postgres::Client;
 
 /// Everything but our own table, one a line.

@@ -1,14 +1,17 @@
 //! `sslmode` means what it means to libpq: whether the connection is encrypted, and whom it believes.
-#![cfg(all(not(madsim), feature = "tls"))]
+#![cfg(not(madsim))]
+#![cfg(feature = "tls")]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::sync::Arc;
 
-use checkpoint_support::{block_on, connect, rows, vectors};
+use checkpoint_support::{block_on, vectors};
 use durasim_cluster::{Cluster, URL};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
+use postgres_support::{connect, rows};
 
 async fn open(url: &str, roots: Option<&str>) -> Result<Arc<PostgresSaver>, String> {
     let options =

@@ -56,24 +56,6 @@ impl Drop for TestFile {
     }
 }
 
-/// A PostgreSQL server for the tests of one file, which share it. It goes with the last of them.
-pub struct Server;
-
-#[cfg(not(madsim))]
-impl Server {
-    /// `None`, with a line that says so, where there is none.
-    pub fn get() -> Option<Arc<durasim_cluster::Cluster>> {
-        static RUNNING: Mutex<std::sync::Weak<durasim_cluster::Cluster>> =
-            Mutex::new(std::sync::Weak::new());
-        let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        running.upgrade().or_else(|| {
-            let started = Arc::new(durasim_cluster::Cluster::for_test()?);
-            *running = Arc::downgrade(&started);
-            Some(started)
-        })
-    }
-}
-
 /// The path of a checked-in file.
 pub fn vectors(name: &str) -> String {
     format!("{}/tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -210,27 +192,4 @@ pub fn metadata(source: Source, step: i64) -> Metadata {
 /// Pending writes in short: task, channel, value.
 pub fn short(writes: &[PendingWrite]) -> Vec<(&str, &str, String)> {
     writes.iter().map(|w| (&*w.task, &*w.channel, w.value.to_string())).collect()
-}
-
-/// A connection of somebody else, for statements by hand.
-#[cfg(not(madsim))]
-pub async fn connect(url: &str) -> tokio_postgres::Client {
-    let config: tokio_postgres::Config = url.parse().expect("a URL");
-    let port = config.get_ports()[0];
-    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("a server");
-    let connected = config.connect_raw(stream, tokio_postgres::NoTls).await;
-    let (client, connection) = connected.expect("a connection");
-    tokio::spawn(connection);
-    client
-}
-
-/// The first column of the rows of a statement, as text.
-#[cfg(not(madsim))]
-pub async fn rows(client: &tokio_postgres::Client, statement: &str) -> Vec<String> {
-    let answers = client.simple_query(statement).await.expect("rows");
-    let text = |answer| match answer {
-        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("-").to_owned()),
-        _ => None,
-    };
-    answers.into_iter().filter_map(text).collect()
 }

@@ -24,6 +24,8 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use super::codec::encode_metadata;
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
@@ -33,7 +35,6 @@ use super::saver::{
 use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
-use futures::future::BoxFuture;
 use lanes::{Lanes, Rows};
 use put::{CheckpointRows, WriteRows};
 
@@ -69,14 +70,40 @@ impl Default for PostgresOptions {
     }
 }
 
-/// Keeps checkpoints in a PostgreSQL database over a few connections.
+/// Keeps checkpoints in a PostgreSQL database over a few connections. Several savers, also of other
+/// processes and of Python, may use the same database, directly or behind a pooler.
+///
+/// A call may be dropped wherever it waits. What was sent by then runs on at the server, and lands as
+/// a whole or not at all.
+///
+/// A call is made again, for as long as [`PostgresOptions::outage_limit`] allows, when the server
+/// cannot be reached, has no connection left, or undid it because of a deadlock or a conflict. When
+/// the connection breaks after the call was sent, nobody knows whether it took effect; every call but
+/// [`Saver::copy_thread`] is made again then too, as twice is as good as once: a checkpoint is stored
+/// under its id, rows of writes under their index, and what was removed is gone. An error means
+/// that the call is not known to have taken effect; `Ok` means that the server has committed it.
+///
+/// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no text may hold
+/// U+0000, neither NaN nor infinity may be a channel's whole value ([`SaverError::Unstorable`]), a
+/// checkpoint that is stored once more keeps its parent, and a value that was changed under its old
+/// version is not stored again.
+///
+/// [`Keep::Latest`] removes values that no checkpoint holds. A run that goes on from a checkpoint
+/// which was pruned meanwhile relies on values that are gone; prune threads that nobody is at.
 pub struct PostgresSaver {
     store: Store,
     lanes: Lanes,
 }
 
 impl PostgresSaver {
-    /// Opens the database with the default options, making its tables where they are missing.
+    /// Opens the database with the default options, making its tables where they are missing; that
+    /// takes a second connection meanwhile.
+    ///
+    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=...`, with several
+    /// hosts if need be, which are tried in order. Of its parameters are supported `sslmode`
+    /// (`disable`, `prefer`, `require`, `verify-full`), `sslnegotiation`, `channel_binding`,
+    /// `hostaddr`, `connect_timeout`, `application_name` and `options`, such as
+    /// `options=-csearch_path%3Dmy_schema`; what is not is an error.
     pub fn open(
         url: &str,
         doors: &Doors,

@@ -116,9 +116,8 @@ macro_rules! at_head {
     };
 }
 
-/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes.
-///
-/// Some readers of SQL take the ON after a select list for a name; WHERE keeps them apart.
+/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes. A parser may
+/// want a condition before `ON CONFLICT`, to tell it from that of a join.
 pub(super) const PUT: &str = put!(" WHERE true");
 
 /// As [`PUT`].
@@ -159,11 +158,11 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO ",
 }
 
 /// Rows that exist are kept. Thread, namespace, id, task, path; indices, channels, types, bytes.
-pub(super) const ADD_WRITES: &str = put_writes!("", "NOTHING");
+pub(super) const ADD_WRITES: &str = put_writes!(" WHERE true", "NOTHING");
 
 /// Rows that exist are replaced, but for their path, as with Python. As [`ADD_WRITES`].
 pub(super) const REPLACE_WRITES: &str = put_writes!(
-    "",
+    " WHERE true",
     "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
 );
 
