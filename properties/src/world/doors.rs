@@ -38,7 +38,7 @@ pub(super) fn doors(process: &Process, holds: Holds, tick: Option<Duration>) -> 
 }
 
 /// All doors of `process`, with nobody held and no tick.
-pub(crate) fn doors_of(process: &Process) -> Doors {
+pub fn doors_of(process: &Process) -> Doors {
     doors(process, Holds::default(), None)
 }
 
