@@ -14,6 +14,8 @@ mod history;
 pub mod model;
 pub mod outcome;
 pub mod payment;
+#[cfg(not(madsim))]
+mod peer;
 pub mod property;
 pub mod registry;
 pub mod scenario;

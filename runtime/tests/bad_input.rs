@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::ListFilter;
+use durasim_runtime::checkpoint::saver::{ListFilter, Put};
+use durasim_runtime::checkpoint::{Checkpoint, ThreadKey};
 use durasim_runtime::graph::{Command, Send};
 use durasim_runtime::pregel::{Input, RunConfig, RunError, StateUpdate};
 use durasim_runtime::value;
@@ -119,6 +120,28 @@ async fn a_checkpoint_that_is_not_there() {
     let update = StateUpdate::new(Update::new().set("plan", "walk"));
     let error = bench.graph.update_state("t", Some(lost), update).await.unwrap_err();
     is_named(&error, &[lost]);
+}
+
+/// Older releases of LangGraph wrote layouts up to 3. A saver keeps them, and nothing goes on from them.
+#[tokio::test]
+async fn a_checkpoint_of_an_older_layout() {
+    let bench = Bench::begun(approval()).await;
+    let head = bench.saver.get_tuple(&ThreadKey::root("t"), None).await.unwrap().unwrap();
+    let old = Checkpoint { layout: 3, ..head.checkpoint };
+    bench.saver.put(Put::new(&head.key, None, old.clone(), head.metadata)).await.unwrap();
+    let kept = bench.saver.get_tuple(&head.key, None).await.unwrap().unwrap();
+    assert_eq!(kept.checkpoint, old);
+
+    for input in [Input::Resume, Input::New(value::map::<&str>([]))] {
+        let error = bench.refused(input, RunConfig::new("t")).await;
+        is_named(&error, &["t", &old.id, "layout version 3"]);
+    }
+    is_named(&bench.graph.get_state("t", None).await.unwrap_err(), &["layout version 3"]);
+    let history = bench.graph.get_state_history("t", ListFilter::default()).await;
+    is_named(&history.unwrap_err(), &["layout version 3"]);
+    let update = StateUpdate::new(Update::new().set("plan", "walk"));
+    let error = bench.graph.update_state("t", None, update).await.unwrap_err();
+    is_named(&error, &["layout version 3"]);
 }
 
 #[tokio::test]

@@ -316,10 +316,6 @@ fn damaged_rows_are_named() {
         ("checkpoint = 7", "checkpoint: nothing is stored"),
         ("checkpoint = x'90'", "checkpoint: checkpoint: expected a map"),
         ("checkpoint = x'8261760aa2696405'", "checkpoint: msgpack at byte"),
-        (
-            "checkpoint = x'82a17603a26964a178'",
-            "checkpoint: checkpoint layout version 3 needs migration",
-        ),
         ("checkpoint = x'82a17604a26964a178'", "checkpoint: it says that it is checkpoint x"),
         ("type = 'pickle'", "checkpoint: type \"pickle\" is not one that can be read"),
         ("type = 'null'", "checkpoint: type \"null\" is not one that can be read"),

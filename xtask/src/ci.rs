@@ -24,11 +24,13 @@ pub enum Check {
     Tables,
     /// The default sweep
     Sweep,
+    /// Savers and runtime against real LangGraph
+    Peers,
     /// A user's own crate, outside the workspace, comes to its finding
     Example,
 }
 
-const ALL: [Check; 8] = [
+const ALL: [Check; 9] = [
     Check::Format,
     Check::Lint,
     Check::Simulated,
@@ -36,6 +38,7 @@ const ALL: [Check; 8] = [
     Check::Plain,
     Check::Tables,
     Check::Sweep,
+    Check::Peers,
     Check::Example,
 ];
 
@@ -129,6 +132,7 @@ impl Check {
             ],
             Check::Tables => vec![xtask(&["tables"])],
             Check::Sweep => vec![xtask(&["simulate"])],
+            Check::Peers => vec![xtask(&["peers"])],
             Check::Example => {
                 let mut example =
                     plain_cargo(&["run", "--quiet", "--", "simulate", "--seeds", "50"]);

@@ -4,6 +4,7 @@
 //! which is built here with `--cfg madsim` and handed its arguments as they are.
 
 mod ci;
+mod peers;
 mod simulator;
 mod soak;
 
@@ -41,6 +42,9 @@ enum Task {
     /// Hold the runtime against recorded traces of LangGraph; with `--seeds` in the simulated world
     #[command(disable_help_flag = true)]
     Conformance(Passed),
+    /// Hold the savers and the runtime against real LangGraph, which goes on where they stopped, and
+    /// the reverse; needs Python
+    Peers(peers::PeersArgs),
     /// The long versions of the simulated suites, with fresh seeds each time
     Soak(SoakArgs),
     /// Everything that CI checks
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Task::CheckDeterminism(passed) => simulator::check_determinism(passed.args),
         Task::Bench(passed) => simulator::bench(passed.args),
         Task::Conformance(passed) => simulator::conformance(passed.args),
+        Task::Peers(args) => peers::peers(&args),
         Task::Soak(args) => soak::soak(args.from, args.json),
         Task::Test(args) => ci::test(args.only, args.json),
     };

@@ -29,6 +29,9 @@ pub enum Task {
     Bench(BenchArgs),
     /// Hold the runtime against recorded traces of LangGraph
     Conformance(ConformanceArgs),
+    /// Serve a saver and a graph runner over standard input and output; for `cargo xtask peers`
+    #[command(hide = true)]
+    Peer(PeerArgs),
     /// Run seeds as told on standard input; for the other commands' own use
     #[command(hide = true)]
     Worker,
@@ -162,12 +165,31 @@ pub struct BenchArgs {
     /// The runtime on its own, on real tokio: loops, chains and fans
     #[arg(long)]
     pub runtime: bool,
+    /// An empty database on a PostgreSQL server, to be measured, too
+    #[arg(long, value_name = "URL", requires = "runtime")]
+    pub postgres: Option<String>,
     /// Rounds that medians are taken over
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// One JSON object a line, the last a summary
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct PeerArgs {
+    #[arg(long)]
+    pub store: PeerStore,
+    /// The store's file, or its database
+    #[arg(long, value_name = "PATH|URL", required_if_eq_any([("store", "sqlite"), ("store", "postgres")]))]
+    pub at: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PeerStore {
+    Memory,
+    Sqlite,
+    Postgres,
 }
 
 /// A range of seeds, never empty.

@@ -17,7 +17,7 @@ macro_rules! say {
     };
 }
 
-mod args;
+pub(crate) mod args;
 #[cfg(madsim)]
 mod bench;
 #[cfg(not(madsim))]
@@ -85,6 +85,9 @@ fn run(_registry: Registry, cli: Cli) -> ExitCode {
     {
         return conclude(bench_runtime::bench(args));
     }
+    if let Some(args::Task::Peer(args)) = &cli.task {
+        return conclude(crate::peer::serve(args).map(|()| true));
+    }
     match launch::build_and_start() {
         Ok(code) => code,
         Err(problem) => misuse(problem),
@@ -104,6 +107,7 @@ fn run(registry: Registry, cli: Cli) -> ExitCode {
         }
         Task::Bench(args) => bench::bench(&registry, &args),
         Task::Conformance(args) => conformance::conformance(&args),
+        Task::Peer(_) => Err("a peer has no simulator: start the plain build".to_owned()),
         Task::Worker => worker::work(&registry),
     };
     conclude(result)

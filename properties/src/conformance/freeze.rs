@@ -68,7 +68,6 @@ impl Freeze {
     }
 
     /// Resolves when the process has frozen.
-    #[cfg(madsim)]
     pub async fn frozen(&self) {
         self.froze.notified().await;
     }

@@ -25,6 +25,7 @@ use super::observed::ObservedThread;
 use super::prepare::{Prepared, prepare};
 use super::script::{Happenings, NO_CHECKPOINT, Script, Stage};
 use super::store::{Store, StoreFactory, sqlite_store};
+use crate::declarative::Raises;
 use crate::world::doors_of;
 
 /// What the kills of one case came to.
@@ -277,6 +278,7 @@ impl Plan {
             durability: Some(self.durability),
             freeze,
             happenings,
+            raises: Raises::default(),
         })
     }
 }

@@ -22,6 +22,8 @@ mod observed;
 mod one_by_one;
 mod own_text;
 #[cfg(not(madsim))]
+mod part;
+#[cfg(not(madsim))]
 mod postgres;
 mod prepare;
 mod run;
@@ -43,6 +45,8 @@ pub use compare::Difference;
 pub use kills::{Kills, check_kills};
 #[cfg(not(madsim))]
 pub use lane::doors;
+#[cfg(not(madsim))]
+pub use part::{Part, Performed};
 #[cfg(not(madsim))]
 pub use postgres::postgres_store;
 pub use prepare::{Prepared, prepare};

@@ -10,6 +10,7 @@ use super::observed::Observed;
 use super::prepare::Prepared;
 use super::script::{Happenings, Script, Stage};
 use super::store::Store;
+use crate::declarative::Raises;
 
 /// Runs a case to its end. The error says why it could not be run; an error of a run inside the
 /// case is part of what is observed.
@@ -30,6 +31,7 @@ pub(super) async fn run(
         durability: None,
         freeze: Arc::new(Freeze::never()),
         happenings: happenings.clone(),
+        raises: Raises::default(),
     })?;
     let mut operations = Vec::new();
     for operation in &prepared.operations {

@@ -21,7 +21,7 @@ use super::freeze::Freeze;
 use super::observed::{ObservedOperation, ObservedThread};
 use super::prepare::{Prepared, mode};
 use super::store::{Store, WatchedSaver};
-use crate::declarative::{Direction, EffectSink, OneOrMany, build};
+use crate::declarative::{Direction, EffectSink, OneOrMany, Raises, build_counting};
 
 /// How it is said that a script names a checkpoint that is not there.
 pub(super) const NO_CHECKPOINT: &str = "there is no checkpoint";
@@ -39,7 +39,6 @@ pub(super) struct Happened {
 pub(super) struct Happenings(Arc<Mutex<Vec<Happened>>>);
 
 impl Happenings {
-    #[cfg(madsim)]
     pub fn all(&self) -> Vec<Happened> {
         self.0.lock().unwrap().clone()
     }
@@ -91,15 +90,17 @@ pub(super) struct Stage<'a> {
     pub durability: Option<Durability>,
     pub freeze: Arc<Freeze>,
     pub happenings: Happenings,
+    pub raises: Raises,
 }
 
 impl Script {
     pub fn open(stage: Stage<'_>) -> Result<Script, String> {
-        let Stage { name, prepared, doors, store, options, durability, freeze, happenings } = stage;
+        let Stage { name, prepared, doors, store, options, durability, freeze, happenings, raises } =
+            stage;
         let delay = prepared.put_delay;
         let saver =
             WatchedSaver::new(store.saver.clone(), doors.clock.clone(), delay, freeze.clone());
-        let graph = build(name, &prepared.graph, happenings.sink(freeze));
+        let graph = build_counting(name, &prepared.graph, happenings.sink(freeze), &raises);
         let graph = graph.map_err(|error| error.to_string())?;
         let graph = graph
             .compile(Some(Arc::new(saver.clone())), doors, options)

@@ -30,8 +30,29 @@ pub(super) fn trace(observed: &Observed, prepared: &Prepared) -> Json {
 /// The label of a task that no root checkpoint lists.
 const OTHER: &str = "__other__";
 
-/// Labels for ids. Each kind is numbered in the order in which the recorded traces number it.
+/// What one operation left, with ids as they are.
+#[cfg(not(madsim))]
+pub(super) fn operation_with_ids(observed: &ObservedOperation) -> Json {
+    Labels::default().operation(observed)
+}
+
+/// What a thread is in the end, with ids as they are and pending writes in the saver's order.
+/// `inside` has the nodes of tasks that only graphs inside know.
+#[cfg(not(madsim))]
+pub(super) fn thread_with_ids(thread: &ObservedThread) -> Json {
+    let mut trace = Labels::default().thread(thread);
+    let tasks = thread.inside.iter().flat_map(|state| &state.tasks);
+    let inside: Map<String, Json> =
+        tasks.map(|task| (task.id.to_string(), (*task.node).into())).collect();
+    trace["inside"] = inside.into();
+    trace
+}
+
+/// Labels for ids. Each kind is numbered in the order in which the recorded traces number it. The
+/// default has none: ids stay what they are.
+#[derive(Default)]
 struct Labels {
+    has_names: bool,
     checkpoints: BTreeMap<String, String>,
     tasks: BTreeMap<String, String>,
     interrupts: BTreeMap<String, String>,
@@ -67,19 +88,30 @@ impl Labels {
             }
         }
         tasks.insert(reserved::NULL_TASK.to_owned(), "__null__".to_owned());
-        Labels { checkpoints, tasks, interrupts: BTreeMap::new() }
+        Labels { has_names: true, checkpoints, tasks, interrupts: BTreeMap::new() }
     }
 
     /// An id that was never stored has no number.
     fn checkpoint(&self, id: Option<&str>) -> Json {
         match id {
             None => Json::Null,
+            Some(id) if !self.has_names => id.into(),
             Some(id) => self.checkpoints.get(id).map_or("unsaved", String::as_str).into(),
         }
     }
 
+    fn task_name(&self, id: &str) -> String {
+        match self.tasks.get(id) {
+            None if self.has_names => OTHER.to_owned(),
+            name => name.map_or(id, String::as_str).to_owned(),
+        }
+    }
+
     fn interrupt(&mut self, question: &Value, id: &str) -> Json {
-        let next = format!("i{}", self.interrupts.len());
+        let next = match self.has_names {
+            true => format!("i{}", self.interrupts.len()),
+            false => id.to_owned(),
+        };
         let label = self.interrupts.entry(id.to_owned()).or_insert(next).clone();
         json!({ "$interrupt": label, "value": self.value(question) })
     }
@@ -211,6 +243,9 @@ impl Labels {
             "interrupts": interrupts.collect::<Vec<_>>(),
             "result": task.result.as_ref().map(|result| self.value(result)),
         });
+        if !self.has_names {
+            trace["id"] = (*task.id).into();
+        }
         if let Some(inside) = &task.inside {
             trace["state"] = self.state(inside);
         }
@@ -267,9 +302,7 @@ impl Labels {
     fn namespace(&self, namespace: &str) -> String {
         let part = |part: &str| match part.split_once(':') {
             None => part.to_owned(),
-            Some((node, task)) => {
-                format!("{node}:{}", self.tasks.get(task).map_or(OTHER, String::as_str))
-            }
+            Some((node, task)) => format!("{node}:{}", self.task_name(task)),
         };
         namespace.split('|').map(part).collect::<Vec<_>>().join("|")
     }
@@ -287,7 +320,7 @@ impl Labels {
                 key.is_none_or(|key| *key.task == *write.task && *key.channel == *write.channel)
             );
             rows.push(Row {
-                task: self.tasks.get(&*write.task).map_or(OTHER, String::as_str).to_owned(),
+                task: self.task_name(&write.task),
                 index: key.map(|key| key.index),
                 // The index of a special channel's row is known; others keep their order behind.
                 place: key.map_or_else(
@@ -297,6 +330,9 @@ impl Labels {
                 channel: write.channel.to_string(),
                 value: self.value(&write.value),
             });
+        }
+        if !self.has_names {
+            return rows.into_iter().map(Row::into_json).collect();
         }
         if keys.is_none() {
             // What a saver tells orders the rows of one task; a label may stand for several.

@@ -1,7 +1,6 @@
 //! From a description to a graph.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use durasim_runtime::channels::Reducer;
@@ -12,6 +11,7 @@ use futures::future::BoxFuture;
 use super::direction::Direction;
 use super::program::Program;
 use super::python::python_str;
+use super::raises::Raises;
 use super::spec::{Action, ConditionalSpec, GraphSpec, NodeSpec, OneOrMany, ReducerSpec, flatten};
 
 /// Performs every effect, given the node that asks for it and the effect's label. It passes the gate
@@ -30,6 +30,27 @@ pub enum BuildError {
 
 /// Builds the graph. Each call gives a graph with raise counts of its own.
 pub fn build(name: &str, spec: &GraphSpec, sink: EffectSink) -> Result<StateGraph, BuildError> {
+    build_counting(name, spec, sink, &Raises::default())
+}
+
+/// As [`build`], with the counts in sight.
+pub fn build_counting(
+    name: &str,
+    spec: &GraphSpec,
+    sink: EffectSink,
+    raises: &Raises,
+) -> Result<StateGraph, BuildError> {
+    build_inside("", name, spec, sink, raises)
+}
+
+/// `place` is the path of the node that the graph is in, with a slash behind it.
+fn build_inside(
+    place: &str,
+    name: &str,
+    spec: &GraphSpec,
+    sink: EffectSink,
+    raises: &Raises,
+) -> Result<StateGraph, BuildError> {
     let mut graph = StateGraph::new(name);
     for (channel, spec) in &spec.channels {
         graph = match spec.reducer {
@@ -45,12 +66,17 @@ pub fn build(name: &str, spec: &GraphSpec, sink: EffectSink) -> Result<StateGrap
                 let problem = "it has both actions and a subgraph";
                 return Err(BuildError::BadNode { node: name.clone(), problem });
             }
-            Some(inside) => graph.subgraph_with(name, options, build(name, inside, sink.clone())?),
+            Some(inside) => {
+                let place = format!("{place}{name}/");
+                let inside = build_inside(&place, name, inside, sink.clone(), raises)?;
+                graph.subgraph_with(name, options, inside)
+            }
             None => {
                 let program = Arc::new(Program {
                     node: name.clone(),
+                    path: format!("{place}{name}"),
                     actions: node.actions.clone(),
-                    raised: AtomicU64::new(0),
+                    raises: raises.clone(),
                     sink: sink.clone(),
                 });
                 let run = move |input, context| program.clone().run(input, context);

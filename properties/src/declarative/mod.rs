@@ -9,12 +9,14 @@ mod direction;
 mod expression;
 mod program;
 mod python;
+mod raises;
 mod spec;
 
-pub use build::{BuildError, EffectSink, build};
+pub use build::{BuildError, EffectSink, build, build_counting};
 pub use direction::Direction;
 pub use expression::Expression;
 pub use python::{python_error_text, python_repr, python_str};
+pub use raises::Raises;
 pub(crate) use spec::flatten;
 pub use spec::{
     Action, ChannelSpec, ConditionalSpec, EdgeSpec, GraphSpec, NodeSpec, OneOrMany,

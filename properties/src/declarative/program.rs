@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use durasim_runtime::graph::{Command, Destination};
@@ -12,14 +11,17 @@ use durasim_runtime::{NodeContext, NodeError, State, Update, Value};
 use super::EffectSink;
 use super::direction::Direction;
 use super::expression::Surroundings;
+use super::raises::Raises;
 use super::spec::{Action, TargetGraph};
 
 /// A node's actions, and how often it has raised. The count lives as long as the graph, over all
 /// runs: that is how a node fails once and then works.
 pub(super) struct Program {
     pub node: String,
+    /// The node's name behind those of the nodes that its graph is in.
+    pub path: String,
     pub actions: Vec<Action>,
-    pub raised: AtomicU64,
+    pub raises: Raises,
     pub sink: EffectSink,
 }
 
@@ -49,9 +51,7 @@ impl Program {
                     answers.push(context.interrupt(question)?);
                 }
                 Action::Raise { error, message, times } => {
-                    let before = self.raised.load(Ordering::Relaxed);
-                    if times.is_none_or(|times| before < times) {
-                        self.raised.store(before + 1, Ordering::Relaxed);
+                    if self.raises.raises_again(&self.path, *times) {
                         return Err(NodeError::failed(error.clone(), message));
                     }
                 }

@@ -30,6 +30,8 @@ pub type ChannelVersions = IndexMap<Arc<str>, Arc<str>>;
 /// The state of a thread at the edge of a super-step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
+    /// Savers keep checkpoints of any layout; a run goes on only from [`LAYOUT_VERSION`] or newer.
+    pub layout: u64,
     /// UTC, ISO-8601 with microseconds and `+00:00`.
     pub ts: String,
     /// UUID version 6 as text; text order is time order.

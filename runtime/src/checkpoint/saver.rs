@@ -18,6 +18,12 @@ pub enum SaverError {
     /// A stored value cannot be read; nothing else of the thread is affected.
     #[error("thread {thread:?}, checkpoint {checkpoint}, {part}: {problem}")]
     Corrupt { thread: String, checkpoint: String, part: String, problem: String },
+    /// An older LangGraph wrote the checkpoint, and nothing can go on from it.
+    #[error(
+        "thread {thread:?}, checkpoint {checkpoint}: layout version {layout} needs migration, which \
+         is not supported"
+    )]
+    OldLayout { thread: String, checkpoint: String, layout: u64 },
     /// The value cannot be stored.
     #[error("channel {channel:?} cannot be stored: {problem}")]
     Unstorable { channel: String, problem: String },

@@ -14,7 +14,7 @@ use super::core::{RunCore, RunState};
 use crate::channels::{DeltaReducer, is_overwrite};
 use crate::checkpoint::prune::COUNTERS;
 use crate::checkpoint::saver::{Saver, SaverError};
-use crate::checkpoint::{CheckpointTuple, Metadata, PendingWrite, Source, codec};
+use crate::checkpoint::{CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, codec};
 use crate::graph::GraphInner;
 use crate::profile::{DeltaRows, Durability};
 use crate::value::Shared;
@@ -64,6 +64,14 @@ pub(crate) async fn rebuild(
     let mut rebuilt = Rebuilt::new();
     let (Some(saver), Some(tuple)) = (saver, tuple) else { return Ok(rebuilt) };
     let checkpoint = &tuple.checkpoint;
+    // Whatever is loaded comes by here before its channels are opened.
+    if checkpoint.layout < LAYOUT_VERSION {
+        return Err(SaverError::OldLayout {
+            thread: tuple.key.thread.to_string(),
+            checkpoint: checkpoint.id.to_string(),
+            layout: checkpoint.layout,
+        });
+    }
     let corrupt = |channel: &Arc<str>, problem: String| SaverError::Corrupt {
         thread: tuple.key.thread.to_string(),
         checkpoint: checkpoint.id.to_string(),

@@ -20,7 +20,7 @@ use super::execute::one_turn;
 use super::task::Task;
 use crate::cache::CacheResult;
 use crate::checkpoint::saver::{Claim, Fate, Put, PutWrites, SaverError};
-use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, Source, version};
+use crate::checkpoint::{ChannelVersions, Checkpoint, LAYOUT_VERSION, Metadata, Source, version};
 use crate::doors::{RawHandle, What};
 use crate::profile::{AwaitedPut, DeltaRows, Durability, WriteOrder};
 use crate::value::Shared as SharedValue;
@@ -191,6 +191,7 @@ impl RunCore {
                 .collect(),
         };
         Checkpoint {
+            layout: LAYOUT_VERSION,
             ts: crate::checkpoint::id::timestamp(doors.clock.now()),
             id: id.unwrap_or_else(|| self.graph.mint.mint(state.step)),
             channel_values,

@@ -17,7 +17,7 @@ use super::run::Start;
 use super::turns::turns;
 use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
 use crate::checkpoint::{
-    Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, codec, id, reserved,
+    Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey, codec, id, reserved,
 };
 use crate::doors::What;
 use crate::graph::{Command, Destination, GraphInner, Resume};
@@ -390,6 +390,7 @@ fn waiting_interrupts(state: &RunState) -> BTreeSet<String> {
 
 pub(super) fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
     Checkpoint {
+        layout: LAYOUT_VERSION,
         ts: id::timestamp(graph.doors.clock.now()),
         id: graph.mint.mint(-2),
         channel_values: IndexMap::new(),

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use durasim_runtime::checkpoint::{Checkpoint, Metadata, PendingWrite, Source, ThreadKey};
+use durasim_runtime::checkpoint::{
+    Checkpoint, LAYOUT_VERSION, Metadata, PendingWrite, Source, ThreadKey,
+};
 use durasim_runtime::doors::{
     Clock, Controller, Doors, Entropy, Executor, Gate, Pass, Point, RawHandle,
 };
@@ -162,6 +164,7 @@ pub fn checkpoint(n: u32) -> Checkpoint {
     let versions =
         ["steps", "charge", "branch:to:b"].map(|channel| (channel.into(), version.clone()));
     Checkpoint {
+        layout: LAYOUT_VERSION,
         ts: "2026-11-29T18:57:34.411469+00:00".to_owned(),
         id: id(n).into(),
         channel_values: [

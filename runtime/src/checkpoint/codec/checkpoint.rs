@@ -8,7 +8,7 @@ use super::CodecError;
 use super::msgpack::{Packer, unpack};
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
-use crate::checkpoint::{ChannelVersions, Checkpoint, LAYOUT_VERSION};
+use crate::checkpoint::{ChannelVersions, Checkpoint};
 use crate::value::Value;
 
 /// The bytes of a checkpoint, keys in the order in which LangGraph writes them. The values are
@@ -17,7 +17,7 @@ use crate::value::Value;
 pub fn encode_checkpoint(checkpoint: &Checkpoint) -> Result<Vec<u8>, SaverError> {
     let mut out = Packer::default();
     out.map(7);
-    out.text("v").number(LAYOUT_VERSION);
+    out.text("v").number(checkpoint.layout);
     out.text("ts").text(&checkpoint.ts);
     out.text("id").text(&checkpoint.id);
     out.text("channel_values").map(checkpoint.channel_values.len());
@@ -69,6 +69,7 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Result<Checkpoint, CodecError> {
     let mut layout = None;
     let mut id = None;
     let mut checkpoint = Checkpoint {
+        layout: 0,
         ts: String::new(),
         id: "".into(),
         channel_values: IndexMap::new(),
@@ -96,10 +97,7 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Result<Checkpoint, CodecError> {
             _ => {}
         }
     }
-    let layout = layout.ok_or(CodecError::shape("v", "a layout version"))?;
-    if layout < LAYOUT_VERSION {
-        return Err(CodecError::OldLayout(layout));
-    }
+    checkpoint.layout = layout.ok_or(CodecError::shape("v", "a layout version"))?;
     checkpoint.id = id.ok_or(CodecError::shape("id", "text"))?.into();
     Ok(checkpoint)
 }

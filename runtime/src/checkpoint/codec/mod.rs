@@ -37,8 +37,6 @@ pub enum CodecError {
     TooLong,
     #[error("{key}: expected {expected}")]
     Shape { key: String, expected: &'static str },
-    #[error("checkpoint layout version {0} needs migration, which is not supported")]
-    OldLayout(u64),
     #[error("metadata is not JSON: {0}")]
     Json(String),
 }

@@ -160,26 +160,37 @@ impl Store {
         let store = self.clone();
         Box::pin(async move {
             let _pass = store.doors.gate.pass(|| point).await;
-            let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
-            loop {
-                let failure = match store.attempt(&data, attempt).await {
-                    Ok(value) => return Ok(value),
-                    Err(failure) => failure,
-                };
-                let may_go_on = match &failure {
-                    Failure::Unreachable(_) | Failure::Undone(_) => true,
-                    Failure::Lost(_) => again == Again::Yes,
-                    Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => false,
-                };
-                if !may_go_on || waited >= store.options.outage_limit {
-                    return Err(store.error(failure));
-                }
-                pause = pause.min(store.options.outage_limit - waited);
-                store.doors.clock.sleep(pause).await;
-                waited += pause;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+            let done = store.persist(again, &data, attempt).await;
+            done.map_err(|failure| store.error(failure))
         })
+    }
+
+    /// As [`Store::call`], of one that has passed the gate.
+    pub(super) async fn persist<D, T>(
+        &self,
+        again: Again,
+        data: &D,
+        attempt: Attempt<D, T>,
+    ) -> Result<T, Failure> {
+        let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        loop {
+            let failure = match self.attempt(data, attempt).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let may_go_on = match &failure {
+                Failure::Unreachable(_) | Failure::Undone(_) => true,
+                Failure::Lost(_) => again == Again::Yes,
+                Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => false,
+            };
+            if !may_go_on || waited >= self.options.outage_limit {
+                return Err(failure);
+            }
+            pause = pause.min(self.options.outage_limit - waited);
+            self.doors.clock.sleep(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {

@@ -16,7 +16,7 @@ use crate::checkpoint::codec::{encode, is_delta_snapshot};
 use crate::checkpoint::reserved::TASKS;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
-use crate::checkpoint::{ChannelVersions, Checkpoint, LAYOUT_VERSION};
+use crate::checkpoint::{ChannelVersions, Checkpoint};
 use crate::value::{Shared, Value};
 
 /// The columns of the values that are stored by version.
@@ -36,7 +36,7 @@ pub(super) fn write(
 ) -> Result<(String, Blobs), SaverError> {
     let mut out = Writer(String::with_capacity(1024));
     let mut blobs = Blobs::default();
-    write!(out.0, "{{\"v\":{LAYOUT_VERSION},\"ts\":").expect("a string takes all text");
+    write!(out.0, "{{\"v\":{},\"ts\":", checkpoint.layout).expect("a string takes all text");
     out.text(&checkpoint.ts).raw(",\"id\":").text(&checkpoint.id).raw(",\"channel_values\":");
     let mut inline = Vec::new();
     for (channel, value) in &checkpoint.channel_values {
@@ -164,13 +164,6 @@ impl Writer {
     }
 }
 
-/// A document as it was read: what is in it by name, and nothing that is not.
-pub(super) struct Document {
-    pub layout: u64,
-    /// With the values that stand in the document.
-    pub checkpoint: Checkpoint,
-}
-
 /// By channel, as they were read.
 type Versions = IndexMap<Arc<str>, Json>;
 
@@ -187,8 +180,9 @@ struct Fields<'a> {
 }
 
 /// Reads a document by its keys' names. Keys that it does not know are left out, keys that are
-/// missing are empty; only the layout version and the id must be there.
-pub(super) fn read(json: &str) -> Result<Document, String> {
+/// missing are empty; only the layout version and the id must be there. The values are those that
+/// stand in the document.
+pub(super) fn read(json: &str) -> Result<Checkpoint, String> {
     let fields: Fields<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let missing = |key: &str| format!("{key} is missing");
     let mut values = IndexMap::new();
@@ -202,19 +196,17 @@ pub(super) fn read(json: &str) -> Result<Document, String> {
         let of_node = versions(&format!("versions_seen of {node:?}"), of_node)?;
         seen.insert(node, of_node);
     }
-    Ok(Document {
+    Ok(Checkpoint {
         layout: fields.v.ok_or_else(|| missing("v"))?,
-        checkpoint: Checkpoint {
-            ts: fields.ts.unwrap_or_default(),
-            id: fields.id.ok_or_else(|| missing("id"))?,
-            channel_values: values,
-            channel_versions: versions(
-                "channel_versions",
-                fields.channel_versions.unwrap_or_default(),
-            )?,
-            versions_seen: seen,
-            updated_channels: fields.updated_channels,
-        },
+        ts: fields.ts.unwrap_or_default(),
+        id: fields.id.ok_or_else(|| missing("id"))?,
+        channel_values: values,
+        channel_versions: versions(
+            "channel_versions",
+            fields.channel_versions.unwrap_or_default(),
+        )?,
+        versions_seen: seen,
+        updated_channels: fields.updated_channels,
     })
 }
 

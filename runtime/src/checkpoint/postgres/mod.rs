@@ -5,6 +5,7 @@ mod connection;
 mod document;
 mod errors;
 mod history;
+mod lanes;
 mod lock;
 mod migrations;
 mod put;
@@ -28,10 +29,13 @@ use futures::future::BoxFuture;
 use super::codec::encode_metadata;
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
-use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
+use super::saver::{
+    Keep, Landing, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+};
 use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
+use lanes::{Lanes, Rows};
 use put::{CheckpointRows, WriteRows};
 
 /// Choices for [`PostgresSaver::open_with`].
@@ -89,6 +93,7 @@ impl Default for PostgresOptions {
 /// which was pruned meanwhile relies on values that are gone; prune threads that nobody is at.
 pub struct PostgresSaver {
     store: Store,
+    lanes: Lanes,
 }
 
 impl PostgresSaver {
@@ -116,7 +121,8 @@ impl PostgresSaver {
         async move {
             let store = store?;
             migrations::migrate(&store).await.map_err(|failure| store.error(failure))?;
-            Ok(Arc::new(PostgresSaver { store }))
+            let lanes = Lanes::new(&store);
+            Ok(Arc::new(PostgresSaver { store, lanes }))
         }
     }
 
@@ -151,32 +157,44 @@ impl Saver for PostgresSaver {
     }
 
     fn put(&self, put: Put) -> SaverResult<()> {
-        let store = self.store.clone();
-        Box::pin(async move {
-            let Put { key, parent, checkpoint, metadata, new_versions, claim, .. } = put;
-            let (document, blobs) = document::write(&checkpoint, &new_versions)?;
-            let metadata = String::from_utf8(encode_metadata(&metadata)).expect("JSON is UTF-8");
-            let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
-            let rows = CheckpointRows {
-                key,
-                id: checkpoint.id,
-                parent: parent_id(parent),
-                document,
-                metadata,
-                blobs,
-                claim,
-                late_writes: store.options.late_writes,
-            };
-            store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
-        })
+        let submitted = self.submit_put(put);
+        Box::pin(async move { submitted.await.await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let store = self.store.clone();
+        let submitted = self.submit_writes(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
+        Box::pin(async move {
+            let Put { key, parent, checkpoint, metadata, new_versions, claim, fate } = put;
+            let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
+            let rows = document::write(&checkpoint, &new_versions).map(|(document, blobs)| {
+                let metadata = encode_metadata(&metadata);
+                Rows::Checkpoint(CheckpointRows {
+                    key,
+                    id: checkpoint.id,
+                    parent: parent_id(parent),
+                    document,
+                    metadata: String::from_utf8(metadata).expect("JSON is UTF-8"),
+                    blobs,
+                    claim,
+                    late_writes,
+                })
+            });
+            lanes.submit(point, rows, fate).await
+        })
+    }
+
+    fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
         Box::pin(async move {
             let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
-            let rows = WriteRows::new(put, store.options.late_writes)?;
-            store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
+            let fate = put.fate.clone();
+            let rows = WriteRows::new(put, late_writes).map(Rows::Writes);
+            lanes.submit(point, rows, fate).await
         })
     }
 

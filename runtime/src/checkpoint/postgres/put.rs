@@ -30,15 +30,57 @@ pub(super) struct CheckpointRows {
 }
 
 impl CheckpointRows {
+    /// The moment that the thread's deletion must be older than, if anybody asks.
+    pub fn since(&self) -> Option<&str> {
+        self.claim.since.as_deref().filter(|_| self.late_writes == LateWrites::Refused)
+    }
+
+    /// Everything of it lands or nothing, whatever it claims.
+    pub async fn store(&self, client: &Client) -> Result<(), Failure> {
+        self.send(client, sql::PUT, None).await.map(drop)
+    }
+
     /// Everything of it lands or nothing, in one round trip.
     pub async fn put(&self, client: &Client) -> Result<(), Failure> {
+        let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
+        let (id, parent) = (&*self.id, self.parent.as_deref());
+        let (since, head) = (self.since(), self.claim.parent_is_head);
+        let statement = match (since.is_some(), head) {
+            (false, false) => return self.store(client).await,
+            (false, true) => sql::PUT_AT_HEAD,
+            (true, false) => sql::PUT_SINCE,
+            (true, true) => sql::PUT_SINCE_AT_HEAD,
+        };
+        // Two that both found their parent at the head would make a fork.
+        let lock = if head { Lock::Alone } else { Lock::Shared };
+        loop {
+            let put = self.send(client, statement, since);
+            if locked(client, lock, thread, put).await? == 1 {
+                return Ok(());
+            }
+            if since.is_some() {
+                check_deletion(client, thread, &self.claim).await?;
+            }
+            let at = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
+            let found = query(client, sql::HEAD, &at).await?;
+            let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
+            late::check_head(thread, &self.claim, id, parent, found)?;
+            // What was in the way is gone meanwhile.
+        }
+    }
+
+    /// The number of checkpoints that were stored. It is sent when this is first polled.
+    async fn send(
+        &self,
+        client: &Client,
+        statement: &str,
+        since: Option<&str>,
+    ) -> Result<u64, Failure> {
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
         let (id, parent) = (&*self.id, self.parent.as_deref());
         let (document, metadata) = (Jsonb(&self.document), Jsonb(&self.metadata));
         let channels = texts(&self.blobs.channels);
         let versions = texts(&self.blobs.versions);
-        let head = self.claim.parent_is_head;
-        let since = self.claim.since.as_deref();
         let mut parameters: Vec<Parameter<'_>> = vec![
             (&thread, Type::TEXT),
             (&namespace, Type::TEXT),
@@ -51,31 +93,10 @@ impl CheckpointRows {
             (&self.blobs.types, Type::TEXT_ARRAY),
             (&self.blobs.bytes, Type::BYTEA_ARRAY),
         ];
-        let minds_deletions = self.late_writes == LateWrites::Refused && since.is_some();
-        let statement = match (minds_deletions, head) {
-            (false, false) => return execute(client, sql::PUT, &parameters).await.map(drop),
-            (false, true) => sql::PUT_AT_HEAD,
-            (true, false) => sql::PUT_SINCE,
-            (true, true) => sql::PUT_SINCE_AT_HEAD,
-        };
-        if minds_deletions {
+        if since.is_some() {
             parameters.push((&since, Type::TEXT));
         }
-        // Two that both found their parent at the head would make a fork.
-        let lock = if head { Lock::Alone } else { Lock::Shared };
-        loop {
-            let put = execute(client, statement, &parameters);
-            if locked(client, lock, thread, put).await? == 1 {
-                return Ok(());
-            }
-            if minds_deletions {
-                check_deletion(client, thread, &self.claim).await?;
-            }
-            let found = query(client, sql::HEAD, &parameters[..2]).await?;
-            let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
-            late::check_head(thread, &self.claim, id, parent, found)?;
-            // What was in the way is gone meanwhile.
-        }
+        execute(client, statement, &parameters).await
     }
 }
 
@@ -124,12 +145,44 @@ impl WriteRows {
         Ok(rows)
     }
 
+    /// The moment that the thread's deletion must be older than, if anybody asks.
+    pub fn since(&self) -> Option<&str> {
+        let since = self.put.claim.since.as_deref();
+        since.filter(|_| self.late_writes == LateWrites::Refused)
+    }
+
+    /// All rows or none, whatever they claim.
+    pub async fn store(&self, client: &Client) -> Result<(), Failure> {
+        let statement = if self.replaces { sql::REPLACE_WRITES } else { sql::ADD_WRITES };
+        self.send(client, statement, None).await.map(drop)
+    }
+
     pub async fn put(&self, client: &Client) -> Result<(), Failure> {
-        let PutWrites { key, checkpoint, task, task_path, claim, .. } = &self.put;
+        let PutWrites { key, claim, .. } = &self.put;
+        let Some(since) = self.since() else { return self.store(client).await };
+        let statement = match self.replaces {
+            true => sql::REPLACE_WRITES_SINCE,
+            false => sql::ADD_WRITES_SINCE,
+        };
+        let write = self.send(client, statement, Some(since));
+        match locked(client, Lock::Shared, &key.thread, write).await? {
+            // They were all there already, or they are not wanted any more.
+            0 => check_deletion(client, &key.thread, claim).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of rows that were stored. They are sent when this is first polled.
+    async fn send(
+        &self,
+        client: &Client,
+        statement: &str,
+        since: Option<&str>,
+    ) -> Result<u64, Failure> {
+        let PutWrites { key, checkpoint, task, task_path, .. } = &self.put;
         let (thread, namespace, id) = (&*key.thread, &*key.namespace, &**checkpoint);
         let (task, path) = (&**task, &**task_path);
         let channels = texts(&self.channels);
-        let since = claim.since.as_deref();
         let mut parameters: Vec<Parameter<'_>> = vec![
             (&thread, Type::TEXT),
             (&namespace, Type::TEXT),
@@ -141,21 +194,10 @@ impl WriteRows {
             (&self.types, Type::TEXT_ARRAY),
             (&self.bytes, Type::BYTEA_ARRAY),
         ];
-        if self.late_writes == LateWrites::Land || since.is_none() {
-            let statement = if self.replaces { sql::REPLACE_WRITES } else { sql::ADD_WRITES };
-            return execute(client, statement, &parameters).await.map(drop);
+        if since.is_some() {
+            parameters.push((&since, Type::TEXT));
         }
-        parameters.push((&since, Type::TEXT));
-        let statement = match self.replaces {
-            true => sql::REPLACE_WRITES_SINCE,
-            false => sql::ADD_WRITES_SINCE,
-        };
-        let write = execute(client, statement, &parameters);
-        match locked(client, Lock::Shared, thread, write).await? {
-            // They were all there already, or they are not wanted any more.
-            0 => check_deletion(client, thread, claim).await,
-            _ => Ok(()),
-        }
+        execute(client, statement, &parameters).await
     }
 }
 

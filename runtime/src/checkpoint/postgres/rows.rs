@@ -142,9 +142,9 @@ async fn read(
         }
         let parent = parent_id(row.try_get::<_, Option<&str>>(3)?.map(Arc::from));
         let Jsonb(json) = row.try_get(6)?;
-        let (layout, mut checkpoint) = found.document(json)?;
+        let mut checkpoint = found.document(json)?;
         found.add_values(&mut checkpoint, &answer, &mut held)?;
-        if let Some(parent) = parent.as_deref().filter(|_| layout < LAYOUT_VERSION) {
+        if let Some(parent) = parent.as_deref().filter(|_| checkpoint.layout < LAYOUT_VERSION) {
             let sends = found.pending_sends(client, parent).await?;
             document::add_pending_sends(&mut checkpoint, sends);
         }
@@ -176,15 +176,15 @@ impl Found<'_> {
         })
     }
 
-    /// Its layout version, and the checkpoint with the values that stand in the document.
-    pub fn document(&self, json: &str) -> Result<(u64, Checkpoint), Failure> {
+    /// The checkpoint with the values that stand in the document.
+    pub fn document(&self, json: &str) -> Result<Checkpoint, Failure> {
         let read = document::read(json).map_err(|problem| self.corrupt("checkpoint", problem))?;
-        match &*read.checkpoint.id == self.id {
-            true => Ok((read.layout, read.checkpoint)),
-            false => Err(self.corrupt(
-                "checkpoint",
-                format!("it says that it is checkpoint {}", read.checkpoint.id),
-            )),
+        match &*read.id == self.id {
+            true => Ok(read),
+            false => {
+                Err(self
+                    .corrupt("checkpoint", format!("it says that it is checkpoint {}", read.id)))
+            }
         }
     }
 

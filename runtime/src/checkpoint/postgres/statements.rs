@@ -134,6 +134,10 @@ pub(super) const PUT_SINCE_AT_HEAD: &str =
 pub(super) const DELETION: &str =
     "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = $1";
 
+/// Fails (22012) if the thread was deleted at this moment or later. Thread, moment.
+pub(super) const FAIL_IF_DELETED: &str =
+    concat!("SELECT 1 / (CASE WHEN ", since!("$2"), " THEN 1 ELSE 0 END)");
+
 /// The greatest id, or null. Thread, namespace.
 pub(super) const HEAD: &str =
     "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2";

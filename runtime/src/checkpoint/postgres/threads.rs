@@ -81,7 +81,7 @@ async fn needed(
     let (Jsonb(document), Jsonb(metadata)) = (row.try_get(3)?, row.try_get(4)?);
     let metadata = decode_metadata(metadata.as_bytes());
     let metadata = metadata.map_err(|problem| head.corrupt("metadata", problem))?;
-    let mut in_part = InPart::of(&head.document(document)?.1, &metadata);
+    let mut in_part = InPart::of(&head.document(document)?, &metadata);
     let mut needed = BTreeSet::from([Arc::from(head.id)]);
     let mut next = parent(row.try_get(2)?);
     while let Some(id) = next.take_if(|_| !in_part.is_empty()) {
@@ -95,7 +95,7 @@ async fn needed(
             break;
         }
         let Jsonb(document) = row.try_get(1)?;
-        let ancestor = Found { thread, namespace, id: &id }.document(document)?.1;
+        let ancestor = Found { thread, namespace, id: &id }.document(document)?;
         in_part.visit(&ancestor);
         next = parent(row.try_get(0)?);
     }
