@@ -217,8 +217,8 @@ impl Store {
             }
             Either::Left((Err(_), _)) => unreachable!("the pool has no timeouts and no hooks"),
             Either::Right(_) => Err(SaverError::Store(format!(
-                "{}: none of the {} connections became free within {limit:?}; raise \
-                 PostgresOptions::max_connections",
+                "{}: no connection became free, or could be made, within {limit:?}; there may be {} \
+                 (PostgresOptions::max_connections)",
                 self.name, self.options.max_connections
             ))
             .into()),

@@ -43,7 +43,8 @@ use put::{CheckpointRows, WriteRows};
 pub struct PostgresOptions {
     /// Connections are made when they are needed and kept.
     pub max_connections: usize,
-    /// How long a call waits for a free connection before it fails.
+    /// How long a call waits for a connection before it fails: for one that others use, or one that
+    /// is being made.
     pub acquire_limit: Duration,
     /// How long a call waits for the server's answer before it fails, and its connection with it.
     /// Whether the call took effect is unknown then.

@@ -14,6 +14,7 @@ pub(super) struct Target {
     /// In the order in which they are tried.
     pub servers: Vec<Server>,
     /// Is it to be made sure whom we talk to?
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub verifies: bool,
     /// How long one server's connection is waited for.
     pub connect_limit: Option<Duration>,
