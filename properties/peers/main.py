@@ -71,6 +71,8 @@ def interop(given, report, stores, store):
     paths = sorted(str(path) for path in Path(given.cases).glob("*.json"))
     if given.case:
         paths = [path for path in paths if Path(path).stem == given.case]
+    if not paths:
+        sys.exit(f"error: there is no case {given.case} in {given.cases}")
     if not given.case:
         altered(given, report, stores, store)
         carried(given, report, stores, store)
@@ -81,6 +83,13 @@ def interop(given, report, stores, store):
             name = f"{case['name']}: {plan[0]} performs {divide} of {len(plan)}, then {plan[-1]}"
             again = f"--only interop --store {store} --case {case['name']}"
             report.check(f"runs {plan[0]} to {plan[-1]}", store, name, problems, again)
+
+
+    for side, case, results in workers.killed(given.binary, store, stores, paths):
+        for point, problems in results:
+            name = f"{case['name']}: {side} is killed after {point} writes"
+            again = f"--only interop --store {store} --case {case['name']}"
+            report.check(f"{side} killed", store, name, problems, again)
 
 
 def altered(given, report, stores, store):

@@ -11,6 +11,7 @@ import os
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import carrying
+import kills
 import varies
 from handover import Shared, judge
 from rust import Rust
@@ -103,6 +104,29 @@ def carried(binary, store, stores, seeds):
             yield from results
 
 
+def killed(binary, store, stores, paths):
+    """Each case's kills, of either side: side, case and results."""
+    shared_at = _made_by_python(store, stores)
+    jobs = [
+        {"binary": binary, "store": store, "path": path, "first": side}
+        | {"at": shared_at or stores.fresh(store)}
+        for path in paths
+        for side in kills.KILLERS
+    ]
+    with _pool(len(jobs)) as pool:
+        for job, (case, results) in zip(jobs, pool.imap(kills.kill, jobs)):
+            yield job["first"], case, results
+
+
+def _made_by_python(store, stores):
+    """A database with tables, as several cannot make them at the same time; files are each one's own."""
+    if store != "postgres":
+        return None
+    at = stores.fresh(store)
+    asyncio.run(_open_once(python_saver(store, at)))
+    return at
+
+
 async def _open_once(opening):
     """Several that open a fresh database at the same time would be in each other's way."""
     if isinstance(opening, AbstractAsyncContextManager):
@@ -124,11 +148,8 @@ def _quiet():
 def all_cases(binary, store, stores, paths):
     """Each case's results, as they come. What differs in a case that rests on time is performed once
     more with nothing beside it."""
-    shared_at = None
-    if store == "postgres":
-        # The tables are Python's, and Rust finds nothing to make.
-        shared_at = stores.fresh(store)
-        asyncio.run(_open_once(python_saver(store, shared_at)))
+    # The tables are Python's, and Rust finds nothing to make.
+    shared_at = _made_by_python(store, stores)
     job = lambda path, **more: {
         "binary": binary,
         "store": store,
