@@ -74,8 +74,12 @@ class Shared:
         return cls(store, at, PythonSide(saver), RustSide(rust))
 
     async def differences(self, case, performers):
-        """Performs a case, operation by operation on the side that `performers` names, and compares
-        all of it with what was recorded. Each side sees all of the threads in the end."""
+        """Performs a case, and compares all of it with what was recorded."""
+        return judge(case, performers, await self.observe(case, performers))
+
+    async def observe(self, case, performers):
+        """Performs a case, operation by operation on the side that `performers` names. Gives the whole
+        trace as each side sees it: both look at all of the threads in the end."""
         self._count += 1
         prefix = f"{case['name']}/{self._count}/"
         performed, raises, begun, operations = None, {}, {}, []
@@ -88,23 +92,13 @@ class Shared:
             begun = await side.perform(place)
             await side.quiet()
             operations.append(begun["trace"])
-        own = raised(case["spec"]["graph"])
-        expected = settled(case["expected"], own)
         seen = {}
         for side in self.sides.values():
             if side.name not in performers:
                 await side.begin(begun_case(case, prefix, {}))
             observed = self._trace(operations, await side.look(), prefix)
-            seen[side.name] = settled(observed, own)
-        if varies.reason(case):
-            # Both see the same, whatever it is.
-            expected = seen["python"]
-        return [
-            (f"seen by {name}: {at}", *two)
-            for name, observed in seen.items()
-            for at, *two in differences(expected, observed)
-            if not varies.excused(case, performers, at)
-        ]
+            seen[side.name] = settled(observed, raised(case["spec"]["graph"]))
+        return seen
 
     def _trace(self, operations, threads, prefix):
         for thread, trace in threads.items():
@@ -121,6 +115,20 @@ class Shared:
             "ops": [labels.operation(trace) for trace in operations],
             "threads": {name: labels.thread(trace) for name, trace in threads.items()},
         }
+
+
+def judge(case, performers, seen):
+    """Where the trace is another than the recorded one, by the side that saw it so."""
+    expected = settled(case["expected"], raised(case["spec"]["graph"]))
+    if varies.reason(case):
+        # Both see the same, whatever it is.
+        expected = seen["python"]
+    return [
+        (f"seen by {name}: {at}", *two)
+        for name, observed in seen.items()
+        for at, *two in differences(expected, observed)
+        if not varies.excused(case, performers, at)
+    ]
 
 
 def _count_together(raises, more):

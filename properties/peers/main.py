@@ -14,6 +14,8 @@ from stores import Stores
 
 STORES = ("memory", "sqlite", "postgres")
 PARTS = ("conformance", "interop")
+# States of values that each side makes, for each store.
+STATES = 300
 # Of the differences of one check, so many are shown.
 SHOWN = 6
 
@@ -64,11 +66,16 @@ def conformance(given, report, stores, store):
 
 def interop(given, report, stores, store):
     if store == "memory":
-        report.not_run("runs handed over", store, "the memory of a process is not shared")
+        report.not_run("interop", store, "the memory of a process is not shared")
         return
     paths = sorted(str(path) for path in Path(given.cases).glob("*.json"))
     if given.case:
         paths = [path for path in paths if Path(path).stem == given.case]
+    if not paths:
+        sys.exit(f"error: there is no case {given.case} in {given.cases}")
+    if not given.case:
+        altered(given, report, stores, store)
+        carried(given, report, stores, store)
     for case, results in workers.all_cases(given.binary, store, stores, paths):
         for plan, found in results:
             problems = [f"{at}: recorded {shown(a)}, observed {shown(b)}" for at, a, b in found]
@@ -76,6 +83,29 @@ def interop(given, report, stores, store):
             name = f"{case['name']}: {plan[0]} performs {divide} of {len(plan)}, then {plan[-1]}"
             again = f"--only interop --store {store} --case {case['name']}"
             report.check(f"runs {plan[0]} to {plan[-1]}", store, name, problems, again)
+
+
+    for side, case, results in workers.killed(given.binary, store, stores, paths):
+        for point, problems in results:
+            name = f"{case['name']}: {side} is killed after {point} writes"
+            again = f"--only interop --store {store} --case {case['name']}"
+            report.check(f"{side} killed", store, name, problems, again)
+
+
+def altered(given, report, stores, store):
+    """The comparison itself: an altered trace must not pass."""
+    path = Path(given.cases) / f"{workers.ALTERED['case']}.json"
+    job = {"binary": given.binary, "store": store, "at": stores.fresh(store), "path": str(path)}
+    missed = [f"altered at {place}, and it passes" for place in workers.told_apart(job)]
+    again = f"--only interop --store {store}"
+    report.check("altered traces", store, path.stem, missed, again)
+
+
+def carried(given, report, stores, store):
+    seeds = list(range(given.seed, given.seed + STATES))
+    for origin, seed, problems in workers.carried(given.binary, store, stores, seeds):
+        again = f"--only interop --store {store} --seed {seed}"
+        report.check(f"values made by {origin}", store, f"seed {seed}", problems, again)
 
 
 def shown(value):
@@ -99,6 +129,8 @@ def arguments():
 def main():
     given = arguments()
     report = Report(given.json)
+    if not given.json and given.only != "conformance":
+        print(f"values from seed {given.seed}; again with --seed {given.seed}")
     with tempfile.TemporaryDirectory(prefix="durasim-peers-") as folder:
         stores = Stores(folder, given.postgres)
         for part in (conformance, interop):

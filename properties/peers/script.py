@@ -30,7 +30,11 @@ class Script:
         trace = {"op": op["op"]}
         trace |= await getattr(self, f"_{op['op']}")(op)
         trace["effects"] = [f"{node}:{label}" for node, label, _ in self.log.executions[before:]]
-        return {"trace": trace, "raises": dict(self.log.raises)}
+        return {
+            "trace": trace,
+            "raises": dict(self.log.raises),
+            "executions": list(self.log.executions),
+        }
 
     async def look(self):
         """What has become of the case's threads."""
@@ -136,18 +140,32 @@ class Script:
         }
 
 
-class Slow(BaseCheckpointSaver):
-    """A saver whose every put waits before it begins."""
+class Forwarding(BaseCheckpointSaver):
+    """A saver in front of another."""
+
+    def __init__(self, saver):
+        super().__init__(serde=saver.serde)
+        self._saver = saver
+        self.aget_tuple, self.alist = saver.aget_tuple, saver.alist
+        self.get_next_version = saver.get_next_version
+
+    async def aput(self, *arguments):
+        return await self._saver.aput(*arguments)
+
+    async def aput_writes(self, *arguments):
+        return await self._saver.aput_writes(*arguments)
+
+
+class Slow(Forwarding):
+    """Every put waits before it begins."""
 
     def __init__(self, saver, delay):
-        super().__init__(serde=saver.serde)
-        self._saver, self._delay = saver, delay
-        self.aget_tuple, self.alist = saver.aget_tuple, saver.alist
-        self.aput_writes, self.get_next_version = saver.aput_writes, saver.get_next_version
+        super().__init__(saver)
+        self._delay = delay
 
     async def aput(self, *arguments):
         await asyncio.sleep(self._delay)
-        return await self._saver.aput(*arguments)
+        return await super().aput(*arguments)
 
 
 class Seen:
