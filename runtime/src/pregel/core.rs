@@ -20,7 +20,7 @@ use crate::checkpoint::saver::Claim;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
-use crate::graph::{Channels, GraphInner, NodeError, TimedAttempt};
+use crate::graph::{Channels, GraphInner, NodeError, State, TimedAttempt};
 use crate::profile::CancelStyle;
 use crate::stream::Outlet;
 use crate::value::Value;
@@ -71,7 +71,7 @@ pub(crate) struct RunState {
     /// the run has made a step.
     pub resuming: Option<bool>,
     /// What the run would give back if it ended here; `None` before anything was shown.
-    pub output: Option<Value>,
+    pub output: Option<State>,
     /// Parent of the next put.
     pub head: Option<Arc<str>>,
     /// The next put may follow an older checkpoint than the thread's head.

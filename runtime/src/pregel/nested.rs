@@ -134,7 +134,7 @@ impl RunCore {
         match result {
             Ok(End::Finished) => {
                 let output = self.state.lock().unwrap().output.take();
-                Ok(output.unwrap_or(Value::Nil))
+                Ok(output.map_or(Value::Nil, |output| output.to_value()))
             }
             Ok(End::Paused | End::Asked) => Err(NodeError::Interrupted(vec![])),
             Ok(End::Drained) => Err(NodeError::Drained { reason: self.drained_for() }),

@@ -35,14 +35,9 @@ impl CompiledGraph {
     /// Runs to the end and gives what the graph gives back: the keys of its output. The error is
     /// that of the run; a run that pauses at an interrupt gives the state so far.
     pub async fn invoke(&self, input: Input, mut config: RunConfig) -> Result<Value, RunError> {
-        use futures::StreamExt;
         config.modes = vec![crate::stream::StreamMode::Values];
-        let mut stream = RunStream::new(self.start(input, config, true));
-        let mut last = Value::Nil;
-        while let Some(chunk) = stream.next().await {
-            last = chunk?.data;
-        }
-        Ok(last)
+        let last = RunStream::last(self.start(input, config, true)).await?;
+        Ok(last.map_or(Value::Nil, |chunk| chunk.data))
     }
 
     fn start(&self, input: Input, config: RunConfig, only_output: bool) -> Start {

@@ -6,7 +6,7 @@ use super::core::{RunCore, RunState};
 use super::snapshot::{TaskSnapshot, result_of, tasks_with_writes};
 use super::task::Task;
 use crate::checkpoint::{codec, id, reserved, task_id};
-use crate::graph::read;
+use crate::graph::{State, read};
 use crate::stream::StreamMode;
 use crate::value::{self, Shared, Value};
 
@@ -50,7 +50,7 @@ impl RunCore {
             self.outlet.queue(StreamMode::Updates, data);
         }
         if self.outlet.wants(StreamMode::Values) {
-            let mut data = self.values(state);
+            let mut data = self.values(state).to_value();
             if let Value::Map(entries) = &mut data {
                 entries.push((reserved::INTERRUPT.into(), interrupts));
             }
@@ -78,17 +78,15 @@ impl RunCore {
     }
 
     /// The state as the stream shows it.
-    fn values(&self, state: &RunState) -> Value {
-        read(&state.channels, self.shown_keys().iter()).to_value()
+    fn values(&self, state: &RunState) -> State {
+        read(&state.channels, self.shown_keys().iter())
     }
 
     pub fn show_values(&self, state: &mut RunState) {
         if self.inside.is_some() {
             state.output = Some(self.values(state));
         }
-        if self.outlet.wants(StreamMode::Values) {
-            self.outlet.queue(StreamMode::Values, self.values(state));
-        }
+        self.outlet.queue_state(|| self.values(state));
     }
 
     /// A pause at a static interrupt asks nothing.

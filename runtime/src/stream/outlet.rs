@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use futures::task::AtomicWaker;
 
 use super::{Chunk, StreamMode};
+use crate::graph::State;
 use crate::value::Value;
 
 /// Shared by a run's loop, its nodes and its consumer.
@@ -30,21 +31,57 @@ pub(crate) struct Outlet {
 struct Queue {
     modes: Vec<StreamMode>,
     shows_subgraphs: bool,
-    queued: Mutex<VecDeque<Chunk>>,
+    queued: Mutex<VecDeque<Queued>>,
     /// Chunks that passed a yield point; the loop stays there until the consumer took them all.
-    ready: Mutex<VecDeque<Chunk>>,
+    ready: Mutex<VecDeque<Queued>>,
+    /// For a consumer who looks at nothing but the last chunk: the last that passed a yield point,
+    /// where the loop then does not stay.
+    last: Option<Mutex<Option<Queued>>>,
     /// That of the run that the consumer polls.
     root_loop: Arc<AtomicWaker>,
 }
 
+/// A chunk on its way. A state is shared until somebody takes the chunk: whoever looks at one in a
+/// hundred pays for one.
+struct Queued {
+    mode: StreamMode,
+    namespace: Arc<[Arc<str>]>,
+    data: Data,
+}
+
+enum Data {
+    Whole(Value),
+    State(State),
+}
+
+impl Queued {
+    fn chunk(self) -> Chunk {
+        let data = match self.data {
+            Data::Whole(data) => data,
+            Data::State(state) => state.to_value(),
+        };
+        Chunk { mode: self.mode, namespace: self.namespace, data }
+    }
+}
+
 impl Outlet {
     pub fn new(modes: Vec<StreamMode>, shows_subgraphs: bool) -> Outlet {
+        Outlet::with(modes, shows_subgraphs, false)
+    }
+
+    /// For a consumer who takes only the last chunk, with [`Outlet::take_last`].
+    pub fn of_last(modes: Vec<StreamMode>, shows_subgraphs: bool) -> Outlet {
+        Outlet::with(modes, shows_subgraphs, true)
+    }
+
+    fn with(modes: Vec<StreamMode>, shows_subgraphs: bool, only_last: bool) -> Outlet {
         let root_loop: Arc<AtomicWaker> = Arc::default();
         let queue = Queue {
             modes,
             shows_subgraphs,
             queued: Mutex::default(),
             ready: Mutex::default(),
+            last: only_last.then(Mutex::default),
             root_loop: root_loop.clone(),
         };
         Outlet {
@@ -104,10 +141,21 @@ impl Outlet {
     /// Queues `data`, if this mode is asked for.
     pub fn queue(&self, mode: StreamMode, data: Value) {
         if self.wants(mode) {
-            let chunk = Chunk { mode, namespace: self.namespace.clone(), data };
-            self.queue.queued.lock().unwrap().push_back(chunk);
-            self.queue.root_loop.wake();
+            self.push(mode, Data::Whole(data));
         }
+    }
+
+    /// Queues a state, if states are asked for.
+    pub fn queue_state(&self, state: impl FnOnce() -> State) {
+        if self.wants(StreamMode::Values) {
+            self.push(StreamMode::Values, Data::State(state()));
+        }
+    }
+
+    fn push(&self, mode: StreamMode, data: Data) {
+        let chunk = Queued { mode, namespace: self.namespace.clone(), data };
+        self.queue.queued.lock().unwrap().push_back(chunk);
+        self.queue.root_loop.wake();
     }
 
     pub fn has_queued(&self) -> bool {
@@ -126,7 +174,12 @@ impl Outlet {
 
     /// Takes the next chunk that may leave.
     pub fn take(&self) -> Option<Chunk> {
-        self.queue.ready.lock().unwrap().pop_front()
+        self.queue.ready.lock().unwrap().pop_front().map(Queued::chunk)
+    }
+
+    /// Takes the last chunk that passed a yield point.
+    pub fn take_last(&self) -> Option<Chunk> {
+        self.queue.last.as_ref()?.lock().unwrap().take().map(Queued::chunk)
     }
 
     pub fn has_ready(&self) -> bool {
@@ -138,7 +191,14 @@ impl Outlet {
         if !self.is_root() {
             return;
         }
-        let Queue { ready, queued, .. } = &*self.queue;
+        let Queue { ready, queued, last, .. } = &*self.queue;
+        if let Some(last) = last {
+            let newest = std::mem::take(&mut *queued.lock().unwrap()).pop_back();
+            if newest.is_some() {
+                *last.lock().unwrap() = newest;
+            }
+            return;
+        }
         ready.lock().unwrap().append(&mut queued.lock().unwrap());
         // No waker: the consumer polls the loop again when it has taken the last ready chunk.
         futures::future::poll_fn(|_| match ready.lock().unwrap().is_empty() {

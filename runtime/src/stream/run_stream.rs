@@ -3,8 +3,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::Stream;
 use futures::future::BoxFuture;
+use futures::{Stream, StreamExt};
 
 use super::{Chunk, Outlet};
 use crate::doors::Labels;
@@ -30,7 +30,22 @@ pub struct RunStream {
 
 impl RunStream {
     pub(crate) fn new(start: Start) -> RunStream {
-        let outlet = Arc::new(Outlet::new(start.config.modes.clone(), start.config.subgraphs));
+        let outlet = Outlet::new(start.config.modes.clone(), start.config.subgraphs);
+        RunStream::into_outlet(start, outlet)
+    }
+
+    /// Drives a run to its end and gives its last chunk.
+    pub(crate) async fn last(start: Start) -> Result<Option<Chunk>, RunError> {
+        let outlet = Outlet::of_last(start.config.modes.clone(), start.config.subgraphs);
+        let mut stream = RunStream::into_outlet(start, outlet);
+        match stream.next().await {
+            Some(end) => end.map(Some),
+            None => Ok(stream.outlet.take_last()),
+        }
+    }
+
+    fn into_outlet(start: Start, outlet: Outlet) -> RunStream {
+        let outlet = Arc::new(outlet);
         let cancel = start.config.cancel;
         let labels = start.labels.clone();
         let (sender, started) = futures::channel::oneshot::channel();
