@@ -15,7 +15,7 @@ from stores import Stores
 STORES = ("memory", "sqlite", "postgres")
 PARTS = ("conformance", "interop")
 # States of values that each side makes, for each store.
-STATES = 300
+STATES = 250
 # Of the differences of one check, so many are shown.
 SHOWN = 6
 
