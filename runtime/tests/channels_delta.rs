@@ -6,11 +6,12 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use checkpoint_support::{Server, TestFile, block_on};
+use checkpoint_support::{TestFile, block_on};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer, overwrite};
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::postgres::PostgresSaver;
@@ -22,6 +23,7 @@ use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeError, Profile, START, Saver, State, StateGraph,
     Update,
 };
+use postgres_support::Server;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -3,12 +3,13 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use checkpoint_support::{Server, TestFile, block_on, key, vectors};
+use checkpoint_support::{TestFile, block_on, key, vectors};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer, overwrite};
 use durasim_runtime::checkpoint::codec::{
     decode, decode_checkpoint, decode_metadata, read_delta_snapshot, read_interrupt,
@@ -26,6 +27,7 @@ use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeContext, NodeError, Profile, State, StateGraph,
     Update,
 };
+use postgres_support::Server;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 

@@ -2,11 +2,12 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::sync::Arc;
 
 use checkpoint_support::{
-    Server, TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared, short,
+    TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared, short,
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::postgres::PostgresSaver;
@@ -16,6 +17,7 @@ use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::checkpoint::{CheckpointTuple, Source};
 use durasim_runtime::doors::Operation;
 use durasim_runtime::value::{Shared, Value};
+use postgres_support::Server;
 use serde_json::json;
 
 #[derive(Clone, Copy, PartialEq)]

@@ -2,11 +2,12 @@
 #![cfg(not(madsim))]
 
 mod checkpoint_support;
+mod postgres_support;
 
 use std::sync::Arc;
 
 use checkpoint_support::{
-    Server, TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared,
+    TestFile, block_on, checkpoint, doors_with_log, id, key, metadata, shared,
 };
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
@@ -15,6 +16,7 @@ use durasim_runtime::checkpoint::saver::{
 };
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
 use durasim_runtime::checkpoint::{CheckpointTuple, Source};
+use postgres_support::Server;
 use serde_json::json;
 
 /// Runs `check` with a fresh saver of each kind.

@@ -22,7 +22,7 @@ pub use chance::{Chance, Choice, Stream};
 pub use trace::{Event, Labels, Trace, Value};
 
 #[cfg(madsim)]
-pub use disk::Disk;
+pub use disk::{Disk, DiskLog, Files, Replay};
 #[cfg(madsim)]
 pub use net::{LinkSpec, Net, SimListener, SimStream};
 #[cfg(madsim)]

@@ -1,9 +1,6 @@
-//! The server's clock: tokio's, which is the simulated one in a simulated build.
+//! The server's clock: tokio's, or that of the world.
 
-use std::sync::OnceLock;
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 use super::types::EPOCH_2000;
 
@@ -13,29 +10,39 @@ const START: Duration = Duration::from_secs(1_767_225_600);
 
 #[derive(Debug, Default)]
 pub struct Clock {
-    start: OnceLock<Instant>,
+    #[cfg(not(madsim))]
+    start: std::sync::OnceLock<tokio::time::Instant>,
 }
 
 impl Clock {
-    /// Since the clock was first looked at.
+    /// Since the clock was first looked at, or the world began.
     pub fn now(&self) -> Duration {
-        self.start.get_or_init(Instant::now).elapsed()
+        #[cfg(madsim)]
+        return durasim_sim::World::current().now();
+        #[cfg(not(madsim))]
+        self.start.get_or_init(tokio::time::Instant::now).elapsed()
     }
 
     /// The calendar time, as SQL's `now()` has it: microseconds since 2000.
     pub fn timestamp(&self) -> i64 {
-        let unix = self.unix();
+        #[cfg(madsim)]
+        let unix = durasim_sim::World::current().unix_time();
+        #[cfg(not(madsim))]
+        let unix = START + self.now();
         i64::try_from(unix.as_micros()).expect("the year is far from 294276") - EPOCH_2000
     }
 
-    #[cfg(madsim)]
-    fn unix(&self) -> Duration {
-        durasim_sim::World::current().unix_time()
+    /// When so much time will have passed; never, if that is no time.
+    pub fn after(&self, limit: Option<Duration>) -> Option<Duration> {
+        limit.map(|limit| self.now() + limit)
     }
 
-    #[cfg(not(madsim))]
-    fn unix(&self) -> Duration {
-        START + self.now()
+    /// Sleeps until then; for ever, if that is never.
+    pub async fn sleep_until(&self, at: Option<Duration>) {
+        match at {
+            Some(at) => pause(at.saturating_sub(self.now())).await,
+            None => std::future::pending().await,
+        }
     }
 }
 

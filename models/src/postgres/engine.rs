@@ -10,7 +10,6 @@ use tokio::sync::Notify;
 use super::PostgresSettings;
 use super::clock::Clock;
 use super::locks::{Locks, Pid};
-use super::sql::Parses;
 use super::store::Store;
 
 pub struct Engine {
@@ -25,7 +24,6 @@ pub struct Engine {
 pub struct State {
     pub store: Store,
     pub locks: Locks,
-    pub parses: Parses,
     pub backends: BTreeMap<Pid, Backend>,
     /// Which life of the server this is; a session of an earlier one touches nothing.
     pub life: u64,

@@ -54,6 +54,11 @@ impl Postgres {
         self.engine.lock().backends.len()
     }
 
+    /// The sessions that wait for a lock at this moment, by process id.
+    pub fn waiting(&self) -> Vec<i32> {
+        self.engine.lock().locks.waiting()
+    }
+
     /// A fast shutdown followed by a start: every session is told 57P01 and ends, what it had not
     /// committed is rolled back.
     pub fn restart(&self) {

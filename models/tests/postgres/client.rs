@@ -23,12 +23,11 @@ pub struct Login {
 }
 
 pub struct Client {
-    writer: Option<WriteHalf<BoxedStream>>,
+    writer: WriteHalf<BoxedStream>,
+    reading: tokio::task::JoinHandle<()>,
     /// Messages as lines; the end of it is the end of the connection.
     pub lines: mpsc::UnboundedReceiver<String>,
     pub out: BytesMut,
-    /// Whether the connection has ended.
-    pub ended: bool,
     pub key: (i32, i32),
 }
 
@@ -71,7 +70,7 @@ impl Client {
         }
         let (mut reader, writer) = tokio::io::split(stream);
         let (sender, lines) = mpsc::unbounded_channel();
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             while let Some((kind, body)) = read(&mut reader).await {
                 if let Some(line) = line(kind, &body)
                     && sender.send(line).is_err()
@@ -80,16 +79,22 @@ impl Client {
                 }
             }
         });
-        Ok(Client { writer: Some(writer), lines, out: BytesMut::new(), ended: false, key })
+        let out = BytesMut::new();
+        Ok(Client { writer, reading, lines, out, key })
     }
 
     /// Sends what was gathered.
     pub async fn send(&mut self) {
         let out = self.out.split();
-        if let Some(writer) = &mut self.writer {
-            // A broken connection shows in its lines.
-            let _ = writer.write_all(&out).await;
-        }
+        // A broken connection shows in its lines.
+        let _ = self.writer.write_all(&out).await;
+    }
+}
+
+impl Drop for Client {
+    /// The reader holds the other half of the socket, which closes with it.
+    fn drop(&mut self) {
+        self.reading.abort();
     }
 }
 

@@ -2,10 +2,13 @@
 #![cfg(not(madsim))]
 
 mod client;
+mod differential;
 mod errors;
 mod locks;
+mod pooler;
 mod queries;
 mod saver;
 mod script;
+mod server;
 mod side;
 mod transactions;

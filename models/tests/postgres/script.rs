@@ -9,7 +9,8 @@
 //! - `a.cancel`: asks the server to cancel what `a` runs; `a.quit`: hangs up
 //! - `sleep 300`: milliseconds
 //!
-//! What has not answered after [`PATIENCE`] waits; its answer is shown when it comes.
+//! What has not answered after [`PATIENCE`], and which the server says is behind a lock, waits; its
+//! answer is shown when it comes. So a slow machine changes nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +25,10 @@ use tokio::time::timeout;
 use crate::client::Client;
 use crate::side::Side;
 
-pub const PATIENCE: Duration = Duration::from_millis(150);
+/// Longer than the timeouts that are to come within their own step.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// What has not answered by then waits for something else than a lock.
+const LONG: Duration = Duration::from_secs(1);
 /// Longer than any timeout that a script sets.
 const FOR_EVER: Duration = Duration::from_secs(5);
 
@@ -64,32 +68,60 @@ fn steps(transcript: &[String]) -> Vec<Vec<String>> {
     steps
 }
 
-struct Stage {
+pub struct Stage {
     side: Side,
     clients: BTreeMap<String, Client>,
-    /// Connections whose last request has not been answered, and what came of it so far.
-    waiting: BTreeMap<String, Vec<String>>,
+    waiting: BTreeMap<String, Waiting>,
     transcript: Vec<String>,
+    /// Looks at the real server's locks.
+    observer: Option<Client>,
+}
+
+/// A request that has not been answered.
+#[derive(Default)]
+struct Waiting {
+    so_far: Vec<String>,
+    /// Has the transcript said so?
+    shown: bool,
 }
 
 pub async fn run(side: &Side, script: &[&str]) -> Vec<String> {
-    let mut stage = Stage {
-        side: side.clone(),
-        clients: BTreeMap::new(),
-        waiting: BTreeMap::new(),
-        transcript: Vec::new(),
-    };
+    let mut stage = Stage::new(side);
     for line in script {
-        stage.transcript.push(format!("> {line}"));
-        stage.line(line).await;
+        stage.step(line).await;
     }
-    for name in stage.waiting.keys().cloned().collect::<Vec<_>>() {
-        stage.answer(&name, FOR_EVER).await;
-    }
-    stage.transcript
+    stage.end().await
 }
 
 impl Stage {
+    pub fn new(side: &Side) -> Stage {
+        Stage {
+            side: side.clone(),
+            clients: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            transcript: Vec::new(),
+            observer: None,
+        }
+    }
+
+    pub async fn step(&mut self, line: &str) {
+        self.transcript.push(format!("> {line}"));
+        self.line(line).await;
+    }
+
+    /// Who has not been answered yet.
+    pub fn waiting(&self) -> impl Iterator<Item = &String> {
+        self.waiting.keys()
+    }
+
+    /// Everything that happened, once nobody waits any more.
+    pub async fn end(mut self) -> Vec<String> {
+        for name in self.waiting.keys().cloned().collect::<Vec<_>>() {
+            self.answer(&name, FOR_EVER).await;
+        }
+        self.transcript
+    }
+
     async fn line(&mut self, line: &str) {
         let (head, rest) = line.split_once(' ').unwrap_or((line, ""));
         if head == "sleep" {
@@ -121,7 +153,7 @@ impl Stage {
         let client = self.clients.get_mut(name).unwrap();
         if gather(&mut client.out, verb, rest) {
             client.send().await;
-            self.waiting.insert(name.to_owned(), Vec::new());
+            self.waiting.insert(name.to_owned(), Waiting::default());
             self.answer(name, PATIENCE).await;
             self.others(name).await;
         }
@@ -129,35 +161,74 @@ impl Stage {
 
     /// Waits for the rest of an answer, and shows it when it is whole.
     async fn answer(&mut self, name: &str, patience: Duration) {
-        let Some(client) = self.clients.get_mut(name) else { return };
-        let so_far = self.waiting.get_mut(name).unwrap();
-        let was_waiting = !so_far.is_empty();
+        let mut waited = Duration::ZERO;
+        while !self.hear(name, patience).await {
+            waited += patience;
+            if patience == FOR_EVER {
+                return self.transcript.push(format!("{name} is stuck"));
+            }
+            if waited < LONG && !self.is_blocked(name).await {
+                continue;
+            }
+            if let Some(waiting) = self.waiting.get_mut(name)
+                && !waiting.shown
+            {
+                waiting.shown = true;
+                self.transcript.push(format!("{name} waits"));
+            }
+            return;
+        }
+    }
+
+    /// Whether the answer is whole.
+    async fn hear(&mut self, name: &str, patience: Duration) -> bool {
+        let Some(client) = self.clients.get_mut(name) else { return true };
+        let so_far = &mut self.waiting.get_mut(name).unwrap().so_far;
         let whole = timeout(patience, async {
             while let Some(line) = client.lines.recv().await {
                 let last = line.starts_with("ready");
                 so_far.push(line);
                 if last {
-                    return;
+                    return false;
                 }
             }
             so_far.push("the connection ends".to_owned());
-            client.ended = true;
+            true
         });
-        match whole.await {
-            Ok(()) => {
-                let lines = self.waiting.remove(name).unwrap();
-                let lines = lines.into_iter().filter(|line| line != "...");
-                self.transcript.extend(lines.map(|line| format!("{name}: {line}")));
-                if self.clients[name].ended {
-                    self.clients.remove(name);
+        let Ok(ended) = whole.await else { return false };
+        let lines = self.waiting.remove(name).unwrap().so_far;
+        self.transcript.extend(lines.into_iter().map(|line| format!("{name}: {line}")));
+        if ended {
+            self.clients.remove(name);
+        }
+        true
+    }
+
+    /// Does the server say that it waits for a lock?
+    async fn is_blocked(&mut self, name: &str) -> bool {
+        let pid = self.clients[name].key.0;
+        match &self.side {
+            Side::Model(postgres) => postgres.waiting().contains(&pid),
+            Side::Real { .. } => {
+                if self.observer.is_none() {
+                    let stream = self.side.stream().await;
+                    self.observer = Client::connect(stream, &self.side.login()).await.ok();
                 }
+                let observer = self.observer.as_mut().expect("there is room for one more");
+                let query = format!("select 1 from pg_locks where pid = {pid} and not granted");
+                frontend::query(&query, &mut observer.out).unwrap();
+                observer.send().await;
+                let mut found = false;
+                while let Some(line) = observer.lines.recv().await {
+                    found |= line.starts_with("row");
+                    if line.starts_with("ready") {
+                        break;
+                    }
+                }
+                found
             }
-            Err(_) if !was_waiting => {
-                so_far.insert(0, "...".to_owned());
-                self.transcript.push(format!("{name} waits"));
-            }
-            Err(_) if patience == FOR_EVER => self.transcript.push(format!("{name} is stuck")),
-            Err(_) => {}
+            // Behind a pooler nobody can tell.
+            Side::Pooler(_) => true,
         }
     }
 

@@ -1,7 +1,7 @@
-//! The two servers: the real one and the model.
+//! What scripts run on: the real server, the model, or the model behind a pooler.
 
 use durasim_cluster::Cluster;
-use durasim_models::postgres::{Postgres, PostgresSettings};
+use durasim_models::postgres::{Pooler, Postgres, PostgresSettings};
 use tokio::net::TcpStream;
 use tokio_postgres::config::Host;
 
@@ -11,6 +11,7 @@ use crate::client::{BoxedStream, Login};
 pub enum Side {
     Real { address: String, login: Login },
     Model(Postgres),
+    Pooler(Pooler),
 }
 
 impl Side {
@@ -29,17 +30,10 @@ impl Side {
         Side::Model(Postgres::new(settings))
     }
 
-    pub fn name(&self) -> &'static str {
-        match self {
-            Side::Real { .. } => "real",
-            Side::Model(_) => "model",
-        }
-    }
-
     pub fn login(&self) -> Login {
         match self {
             Side::Real { login, .. } => login.clone(),
-            Side::Model(_) => Login {
+            Side::Model(_) | Side::Pooler(_) => Login {
                 user: "durasim".to_owned(),
                 password: Vec::new(),
                 database: "durasim".to_owned(),
@@ -55,6 +49,7 @@ impl Side {
                 Box::new(stream)
             }
             Side::Model(postgres) => Box::new(postgres.connect()),
+            Side::Pooler(pooler) => Box::new(pooler.connect()),
         }
     }
 }

@@ -204,6 +204,8 @@ fn each_statement_sees_what_is_committed_by_then() {
             "a select * from t order by id",
             "a insert into t select id + 100, n from t",
             "a update t set n = (select max(n) from t) where id > 100",
+            "a update t set n = (select max(n) + 1 from t)",
+            "a insert into t select id + 1000, n from t where not exists (select 1 from t where id > 1000)",
             "a select * from t order by id",
         ],
     );
@@ -255,6 +257,31 @@ fn tables_come_and_go_with_their_transaction() {
             "a select * from t",
             "a commit",
             "a truncate nothing",
+        ],
+    );
+}
+
+#[test]
+fn a_table_made_again_is_another() {
+    compare(
+        "again",
+        &[
+            "a create table t (id int)",
+            "a begin",
+            "a drop table t",
+            "a commit",
+            "a create table t (x int)",
+            "a begin",
+            "a create index i on t (x)",
+            "a create index j on t (id)",
+            "a rollback",
+            "a begin",
+            "a drop table t",
+            "a create table t (y int)",
+            "b select * from t",
+            "a select * from t",
+            "a rollback",
+            "a select * from t",
         ],
     );
 }

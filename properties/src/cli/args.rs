@@ -165,6 +165,9 @@ pub struct BenchArgs {
     /// The runtime on its own, on real tokio: loops, chains and fans
     #[arg(long)]
     pub runtime: bool,
+    /// An empty database on a PostgreSQL server, to be measured, too
+    #[arg(long, value_name = "URL", requires = "runtime")]
+    pub postgres: Option<String>,
     /// Rounds that medians are taken over
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,

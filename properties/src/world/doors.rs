@@ -50,7 +50,7 @@ pub(super) fn doors(process: &Process, around: Around) -> Doors {
 }
 
 /// All doors of `process`, with nothing done to it.
-pub(crate) fn doors_of(process: &Process) -> Doors {
+pub fn doors_of(process: &Process) -> Doors {
     doors(process, Around::default())
 }
 

@@ -14,5 +14,5 @@ mod run;
 mod server;
 mod store;
 
-pub(crate) use doors::doors_of;
+pub use doors::doors_of;
 pub use run::{RunPlan, Sabotage, record, run, run_beside, run_case, try_compile};

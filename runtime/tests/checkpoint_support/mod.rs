@@ -56,24 +56,6 @@ impl Drop for TestFile {
     }
 }
 
-/// A PostgreSQL server for the tests of one file, which share it. It goes with the last of them.
-pub struct Server;
-
-#[cfg(not(madsim))]
-impl Server {
-    /// `None`, with a line that says so, where there is none.
-    pub fn get() -> Option<Arc<durasim_cluster::Cluster>> {
-        static RUNNING: Mutex<std::sync::Weak<durasim_cluster::Cluster>> =
-            Mutex::new(std::sync::Weak::new());
-        let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        running.upgrade().or_else(|| {
-            let started = Arc::new(durasim_cluster::Cluster::for_test()?);
-            *running = Arc::downgrade(&started);
-            Some(started)
-        })
-    }
-}
-
 /// The path of a checked-in file.
 pub fn vectors(name: &str) -> String {
     format!("{}/tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"))

@@ -1,9 +1,9 @@
 //! The bytes of one file, as the running OS sees them and as the platter holds them.
 //!
-//! A process kill leaves what the OS has. A power cut leaves what was synced, plus whichever of the
-//! later writes the OS happened to have written back: any subset, as writeback follows no order, and
-//! one write may be torn at a sector boundary. Bytes outside a write are never damaged (what SQLite
-//! calls powersafe overwrite).
+//! A process kill leaves what the OS has. A power cut leaves what was synced, plus whichever pages of
+//! the later writes the OS happened to have written back: any subset, as writeback follows no order,
+//! and one of them may be torn at a sector boundary. Bytes outside a write are never damaged (what
+//! SQLite calls powersafe overwrite).
 //!
 //! Only the OS's view is kept whole. What the platter holds is told by the bytes that each change
 //! replaced since the last sync: appending, which is what a WAL does, replaces none and so costs one
@@ -11,7 +11,9 @@
 
 use crate::Stream;
 
-const SECTOR: u64 = 512;
+const SECTOR: usize = 512;
+/// What an OS writes back at once.
+const PAGE: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
@@ -111,33 +113,65 @@ impl Content {
         let changes = std::mem::take(&mut self.unsynced);
         let mut written: Vec<_> = changes.iter().rev().map(|change| self.undo(change)).collect();
         written.reverse();
+        let pieces: Vec<Piece> = changes
+            .iter()
+            .zip(&written)
+            .flat_map(|(change, bytes)| pieces(change, bytes))
+            .collect();
         // Between nothing and everything, so that both extremes are common.
         let quarters = chance.below(5);
-        let torn = chance.ratio(1, 2).then(|| chance.below(changes.len() as u64));
-        for (i, (change, bytes)) in changes.iter().zip(&written).enumerate() {
-            if torn == Some(i as u64)
-                && let Kind::Write { offset, .. } = change.kind
-            {
-                let end = offset as u64 + chance.below(bytes.len().max(1) as u64);
-                let prefix = (end / SECTOR * SECTOR).saturating_sub(offset as u64) as usize;
-                if prefix > 0 {
-                    put(&mut self.os, offset, &bytes[..prefix]);
-                    lost.torn += 1;
-                } else {
-                    lost.lost += 1;
+        let torn = chance.ratio(1, 2).then(|| chance.below(pieces.len() as u64));
+        for (i, piece) in pieces.iter().enumerate() {
+            let kept = match *piece {
+                Piece::Truncate { len } if chance.ratio(quarters, 4) => {
+                    self.os.resize(len, 0);
+                    true
                 }
-            } else if chance.ratio(quarters, 4) {
-                match change.kind {
-                    Kind::Write { offset, .. } => put(&mut self.os, offset, bytes),
-                    Kind::Truncate { len } => self.os.resize(len, 0),
+                Piece::Write { offset, bytes } if torn == Some(i as u64) => {
+                    let end = offset + chance.below(bytes.len().max(1) as u64) as usize;
+                    let prefix = (end / SECTOR * SECTOR).saturating_sub(offset);
+                    if prefix > 0 {
+                        put(&mut self.os, offset, &bytes[..prefix]);
+                        lost.torn += 1;
+                        continue;
+                    }
+                    false
                 }
-                lost.kept += 1;
-            } else {
-                lost.lost += 1;
+                Piece::Write { offset, bytes } if chance.ratio(quarters, 4) => {
+                    put(&mut self.os, offset, bytes);
+                    true
+                }
+                Piece::Truncate { .. } | Piece::Write { .. } => false,
+            };
+            match kept {
+                true => lost.kept += 1,
+                false => lost.lost += 1,
             }
         }
         lost
     }
+}
+
+/// What survives or does not as a whole: a truncation, or the part of a write in one page.
+enum Piece<'a> {
+    Write { offset: usize, bytes: &'a [u8] },
+    Truncate { len: usize },
+}
+
+fn pieces<'a>(change: &Change, written: &'a [u8]) -> Vec<Piece<'a>> {
+    let mut offset = match change.kind {
+        Kind::Write { offset, .. } => offset,
+        Kind::Truncate { len } => return vec![Piece::Truncate { len }],
+    };
+    let mut rest = written;
+    let mut pieces = Vec::new();
+    while !rest.is_empty() {
+        let (bytes, after) = rest.split_at(rest.len().min(PAGE - offset % PAGE));
+        pieces.push(Piece::Write { offset, bytes });
+        offset += bytes.len();
+        rest = after;
+    }
+    pieces
 }
 
 /// Files that grow past this get room for as much again as a WAL usually has, at once.

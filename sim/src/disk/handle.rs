@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::ffi::*;
 
+use super::log::Operation;
 use super::shm::{self, Regions};
 use super::{Disk, SharedFile};
 use crate::lock::lock;
@@ -25,9 +26,10 @@ pub(super) struct Handle {
     pub(super) id: u64,
     /// None for the temporary files that SQLite makes for itself.
     pub(super) owner: Option<(Disk, Fence)>,
+    pub(super) name: Arc<str>,
     /// A journal or WAL: its first sync is followed by one of the directory.
     pub(super) syncs_directory: bool,
-    pub(super) delete_on_close: Option<String>,
+    pub(super) delete_on_close: bool,
     pub(super) regions: Option<Regions>,
 }
 
@@ -58,8 +60,8 @@ unsafe extern "C" fn close(raw: *mut sqlite3_file) -> c_int {
     if !handle.is_fenced() {
         leave_shm(&mut handle);
         lock(&handle.file).locks.unlock(handle.id, SQLITE_LOCK_NONE);
-        if let (Some(name), Some((disk, _))) = (&handle.delete_on_close, &handle.owner) {
-            disk.delete(name, false);
+        if let (true, Some((disk, _))) = (handle.delete_on_close, &handle.owner) {
+            disk.delete(&handle.name, false);
         }
     }
     SQLITE_OK
@@ -92,13 +94,18 @@ unsafe extern "C" fn write(
         return SQLITE_IOERR_WRITE;
     }
     let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), n as usize) };
-    let mut file = lock(&handle.file);
+    let offset = offset as u64;
     match &handle.owner {
         Some((disk, _)) => {
+            if !disk.has_room(&handle.name, offset + bytes.len() as u64) {
+                return SQLITE_FULL;
+            }
             disk.inner.writes.fetch_add(1, Ordering::Relaxed);
-            file.content.write(offset as u64, bytes);
+            let name = &handle.name;
+            disk.note(|| Operation::Write { name: name.clone(), offset, bytes: bytes.into() });
+            lock(&handle.file).content.write(offset, bytes);
         }
-        None => file.content.write_unlogged(offset as u64, bytes),
+        None => lock(&handle.file).content.write_unlogged(offset, bytes),
     }
     SQLITE_OK
 }
@@ -108,7 +115,11 @@ unsafe extern "C" fn truncate(raw: *mut sqlite3_file, len: sqlite3_int64) -> c_i
     if handle.is_fenced() {
         return SQLITE_IOERR_TRUNCATE;
     }
-    lock(&handle.file).content.truncate(len as u64);
+    let len = len as u64;
+    if let Some((disk, _)) = &handle.owner {
+        disk.note(|| Operation::Truncate { name: handle.name.clone(), len });
+    }
+    lock(&handle.file).content.truncate(len);
     SQLITE_OK
 }
 
@@ -117,16 +128,14 @@ unsafe extern "C" fn sync(raw: *mut sqlite3_file, _: c_int) -> c_int {
     if handle.is_fenced() {
         return SQLITE_IOERR_FSYNC;
     }
-    let newly_named = {
-        let mut file = lock(&handle.file);
-        file.content.sync();
-        !std::mem::replace(&mut file.named, true)
-    };
-    if let Some((disk, _)) = &handle.owner {
-        disk.inner.syncs.fetch_add(1, Ordering::Relaxed);
-        if newly_named && handle.syncs_directory {
-            disk.sync_directory();
+    match &handle.owner {
+        Some((disk, _)) => {
+            disk.inner.syncs.fetch_add(1, Ordering::Relaxed);
+            let (name, is_journal) = (&handle.name, handle.syncs_directory);
+            disk.note(|| Operation::Sync { name: name.clone(), is_journal });
+            disk.sync(&handle.file, is_journal);
         }
+        None => lock(&handle.file).content.sync(),
     }
     SQLITE_OK
 }
@@ -247,17 +256,17 @@ fn leave_shm(handle: &mut Handle) {
     }
 }
 
-pub(super) fn new(file: SharedFile, owner: Option<(Disk, Fence)>) -> Handle {
+pub(super) fn new(file: SharedFile, name: Arc<str>, owner: Option<(Disk, Fence)>) -> Handle {
     let id = {
         let mut file = lock(&file);
         file.handles += 1;
         file.handles
     };
-    Handle { file, id, owner, syncs_directory: false, delete_on_close: None, regions: None }
+    Handle { file, id, owner, name, syncs_directory: false, delete_on_close: false, regions: None }
 }
 
 pub(super) fn temporary() -> Handle {
-    new(Arc::default(), None)
+    new(Arc::default(), "".into(), None)
 }
 
 pub(super) const RAW_SIZE: c_int = size_of::<Raw>() as c_int;

@@ -7,6 +7,7 @@
 mod content;
 mod handle;
 mod locks;
+mod log;
 mod memory;
 mod open;
 mod place;
@@ -14,11 +15,12 @@ mod shm;
 mod vfs;
 
 pub use content::Lost;
+pub use log::{DiskLog, Files, Replay};
 pub(crate) use vfs::{begin_run, install};
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
@@ -26,6 +28,7 @@ use crate::world::Fence;
 use crate::{Chance, Value};
 use content::Content;
 use locks::Locks;
+use log::Operation;
 use shm::Shm;
 
 /// A host's disk; cloning gives another handle to the same disk.
@@ -40,6 +43,10 @@ struct Inner {
     state: Mutex<Directory>,
     writes: AtomicU64,
     syncs: AtomicU64,
+    /// Bytes that all files together may have; `u64::MAX` for as many as they like.
+    capacity: AtomicU64,
+    has_log: AtomicBool,
+    log: Mutex<DiskLog>,
 }
 
 #[derive(Default)]
@@ -63,9 +70,93 @@ struct File {
 
 impl Disk {
     pub(crate) fn new(host: &str, chance: Chance) -> Self {
-        let (writes, syncs) = (AtomicU64::new(0), AtomicU64::new(0));
-        let inner = Inner { host: host.into(), chance, state: Mutex::default(), writes, syncs };
+        let inner = Inner {
+            host: host.into(),
+            chance,
+            state: Mutex::default(),
+            writes: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            capacity: AtomicU64::new(u64::MAX),
+            has_log: AtomicBool::new(false),
+            log: Mutex::default(),
+        };
         Disk { inner: Arc::new(inner) }
+    }
+
+    /// The same files on a disk of its own, for other choices at a power cut.
+    fn copy(&self, chance: Chance) -> Disk {
+        let copy = Disk::new(self.host(), chance);
+        let own = |files: &BTreeMap<String, SharedFile>| {
+            let own = |(name, file): (&String, &SharedFile)| {
+                let file = lock(file);
+                let (content, named) = (file.content.clone(), file.named);
+                (name.clone(), Arc::new(Mutex::new(File { content, named, ..File::default() })))
+            };
+            files.iter().map(own).collect()
+        };
+        {
+            let state = lock(&self.inner.state);
+            let copied = Directory { files: own(&state.files), undead: own(&state.undead) };
+            *lock(&copy.inner.state) = copied;
+        }
+        copy
+    }
+
+    /// All files with their bytes, as the OS sees them.
+    pub fn all(&self) -> Files {
+        let state = lock(&self.inner.state);
+        let bytes = |file: &SharedFile| lock(file).content.os.clone();
+        state.files.iter().map(|(name, file)| (name.clone(), bytes(file))).collect()
+    }
+
+    /// Keeps a log from now on. The disk should be empty.
+    pub fn keep_log(&self) {
+        self.inner.has_log.store(true, Ordering::Relaxed);
+    }
+
+    /// How many operations the log has.
+    pub fn log_len(&self) -> usize {
+        lock(&self.inner.log).len()
+    }
+
+    pub fn log(&self) -> DiskLog {
+        lock(&self.inner.log).clone()
+    }
+
+    fn note(&self, operation: impl FnOnce() -> Operation) {
+        if self.inner.has_log.load(Ordering::Relaxed) {
+            lock(&self.inner.log).operations.push(operation());
+        }
+    }
+
+    /// All files together get no larger than this; a write that would make them is refused as on a
+    /// full disk. `None` takes the limit away.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.inner.capacity.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// May this file get as long as that?
+    fn has_room(&self, name: &str, len: u64) -> bool {
+        let capacity = self.inner.capacity.load(Ordering::Relaxed);
+        if capacity == u64::MAX {
+            return true;
+        }
+        let state = lock(&self.inner.state);
+        let size = |file: &SharedFile| lock(file).content.os.len() as u64;
+        let before = state.files.get(name).map_or(0, size);
+        let used: u64 = state.files.values().map(size).sum();
+        len <= before || used - before + len <= capacity
+    }
+
+    fn sync(&self, file: &SharedFile, is_journal: bool) {
+        let newly_named = {
+            let mut file = lock(file);
+            file.content.sync();
+            !std::mem::replace(&mut file.named, true)
+        };
+        if newly_named && is_journal {
+            self.sync_directory();
+        }
     }
 
     pub fn host(&self) -> &str {
@@ -112,6 +203,7 @@ impl Disk {
     }
 
     fn create(&self, name: &str) -> SharedFile {
+        self.note(|| Operation::Create { name: name.into() });
         lock(&self.inner.state).files.entry(name.to_owned()).or_default().clone()
     }
 
@@ -119,6 +211,7 @@ impl Disk {
     fn delete(&self, name: &str, synced: bool) -> bool {
         let mut state = lock(&self.inner.state);
         let Some(file) = state.files.remove(name) else { return false };
+        self.note(|| Operation::Delete { name: name.into(), is_synced: synced });
         if synced {
             state.undead.remove(name);
         } else if lock(&file).named {

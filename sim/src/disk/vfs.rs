@@ -104,10 +104,10 @@ unsafe extern "C" fn open(
                 None if flags & SQLITE_OPEN_CREATE == 0 => return SQLITE_CANTOPEN,
                 None => disk.create(&name),
             };
-            let mut handle = handle::new(file, Some((disk, fence)));
+            let mut handle = handle::new(file, name.into(), Some((disk, fence)));
             let journals = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL;
             handle.syncs_directory = flags & journals != 0;
-            handle.delete_on_close = (flags & SQLITE_OPEN_DELETEONCLOSE != 0).then_some(name);
+            handle.delete_on_close = flags & SQLITE_OPEN_DELETEONCLOSE != 0;
             handle
         }
     };

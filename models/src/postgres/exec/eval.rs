@@ -1,9 +1,10 @@
 //! Evaluating expressions.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Halt, Memo, arithmetic, function, query};
 use crate::postgres::error::PgError;
+use crate::postgres::session::Settings;
 use crate::postgres::sql::{ColumnRef, Comparison, Expr, Function};
 use crate::postgres::store::{Snapshot, Store};
 use crate::postgres::types::{Array, Cell, Row, Type, cast};
@@ -25,9 +26,9 @@ pub struct Facts {
     pub clock: i64,
     pub pid: i32,
     pub xid: u64,
-    pub user: String,
-    pub database: String,
-    pub settings: BTreeMap<String, String>,
+    pub user: Arc<str>,
+    pub database: Arc<str>,
+    pub settings: Arc<Settings>,
 }
 
 /// The rows at hand, and those of the queries around.

@@ -99,20 +99,16 @@ pub fn apply(ctx: &Context<'_>, function: Function, args: &[Cell]) -> Result<Cel
         ClockTimestamp => Cell::Timestamptz(ctx.facts.clock),
         Version => Cell::text(format!("PostgreSQL {VERSION}")),
         CurrentSetting => match ctx.facts.settings.get(&text(0).to_lowercase()) {
-            Some(value) => Cell::text(&value[..]),
-            None if args.get(1).is_some_and(Cell::is_true) => Cell::Null,
-            None => {
-                let name = text(0);
-                let message = format!("unrecognized configuration parameter \"{name}\"");
-                return Err(PgError::new("42704", message));
-            }
+            Ok(value) => Cell::text(value),
+            Err(_) if args.get(1).is_some_and(Cell::is_true) => Cell::Null,
+            Err(unknown) => return Err(unknown),
         },
         ToRegclass => {
             let known = ctx.store.relation_named(text(0), ctx.snapshot.own());
             if known { args[0].clone() } else { Cell::Null }
         }
-        CurrentDatabase => Cell::text(&ctx.facts.database[..]),
-        CurrentUser => Cell::text(&ctx.facts.user[..]),
+        CurrentDatabase => Cell::Text(ctx.facts.database.clone()),
+        CurrentUser => Cell::Text(ctx.facts.user.clone()),
         CurrentSchema => Cell::text("public"),
         BackendPid => Cell::Int4(ctx.facts.pid),
         TxidCurrent => Cell::Int8(i64::try_from(ctx.facts.xid).unwrap_or(i64::MAX)),

@@ -5,7 +5,7 @@ use super::query;
 use super::rows::Locked;
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::session::{Run, Session};
-use crate::postgres::sql::{Conflict, Insert, WaitPolicy};
+use crate::postgres::sql::{Conflict, ConflictUpdate, Insert, InsertSource, WaitPolicy};
 use crate::postgres::store::{Default, Store, Tid, Xid};
 use crate::postgres::types::{Cell, Row};
 
@@ -46,14 +46,20 @@ impl Session {
         run: &mut Run,
         insert: &Insert,
     ) -> Result<Vec<Vec<Option<Cell>>>> {
-        if let Some(source) = &insert.source {
-            let rows = match source.lock {
-                Some(_) => self.lock_rows(run, source).await?,
-                None => self.settle(run, |ctx| query::rows(ctx, source, None)).await?.to_vec(),
-            };
-            return Ok(rows.iter().map(|row| row.iter().cloned().map(Some).collect()).collect());
-        }
-        let Some(values) = &insert.values else { return Ok(vec![Vec::new()]) };
+        let values = match &insert.source {
+            InsertSource::Defaults => return Ok(vec![Vec::new()]),
+            InsertSource::Values(values) => values,
+            InsertSource::Query(source) => {
+                let rows = match source.lock {
+                    Some(_) => self.lock_rows(run, source).await?,
+                    None => self.settle(run, |ctx| query::rows(ctx, source, None)).await?.to_vec(),
+                };
+                return Ok(rows
+                    .iter()
+                    .map(|row| row.iter().cloned().map(Some).collect())
+                    .collect());
+            }
+        };
         let mut rows = Vec::new();
         for row in values {
             let mut given = Vec::new();
@@ -164,7 +170,7 @@ impl Session {
         rival: Tid,
         conflict: &Conflict,
     ) -> Result<Resolved> {
-        let Some((assignments, condition)) = &conflict.update else {
+        let Some(ConflictUpdate { assignments, condition }) = &conflict.update else {
             return Ok(Resolved::Done(None));
         };
         let by_this_command = {

@@ -8,7 +8,7 @@ use super::rows::Locked;
 use super::scan::{Tuple, still_holds};
 use crate::postgres::error::Result;
 use crate::postgres::session::{Run, Session};
-use crate::postgres::sql::{Body, Delete, Expr, Query, Update, WaitPolicy};
+use crate::postgres::sql::{Assignment, Body, Delete, Expr, Query, Update, WaitPolicy};
 use crate::postgres::store::Tid;
 use crate::postgres::types::{Cell, Row};
 
@@ -98,7 +98,7 @@ impl Session {
         &mut self,
         run: &mut Run,
         table: u32,
-        assignments: &[(usize, Option<Expr>)],
+        assignments: &[Assignment],
         old: &Row,
         rows: &[Row],
     ) -> Result<Row> {

@@ -2,7 +2,9 @@
 //!
 //! A row is locked by its transaction's id in the version; whoever finds a running one there waits
 //! for that transaction's end. Before that he takes a lock on the row's place, so that of several
-//! waiters the first come is the next to go. The server does the same, see its README.tuplock.
+//! waiters the first come is the next to go. The server does the same (README.tuplock in its sources).
+//! There, of three and more waiters the later ones may overtake each other once the row has moved on
+//! to a new version; here they go in the order in which they find it.
 
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::{Mode, Tag};

@@ -2,8 +2,7 @@
 //!
 //! One table of them for all kinds, as in the server. Whoever cannot have a lock at once waits in
 //! line, first come, first served: a request waits if it conflicts with a holder, or with somebody
-//! who waits before it. Who holds a lock on the thing already is not made to wait for those who
-//! wait for him.
+//! who waits before it. Who holds a lock on the thing already goes before those who wait for him.
 
 mod deadlock;
 mod mode;
@@ -84,24 +83,39 @@ impl Lock {
 }
 
 impl Locks {
-    /// Takes the lock if nothing is in the way.
+    /// Takes the lock if nothing is in the way, and nobody waits whom it would keep waiting. One that
+    /// is held in this mode is had again.
     pub fn try_take(&mut self, pid: Pid, tag: Tag, mode: Mode, owner: Owner) -> bool {
         let lock = self.locks.entry(tag).or_default();
-        let holds_already = lock.holds.iter().any(|hold| hold.pid == pid);
-        let behind = lock.line.iter().any(|wait| wait.mode.conflicts(mode)) && !holds_already;
-        if behind || lock.blocked_by_holder(pid, mode) {
+        let had = lock.holds.iter().any(|hold| (hold.pid, hold.mode) == (pid, mode));
+        let behind = lock.line.iter().any(|wait| wait.mode.conflicts(mode));
+        if !had && (behind || lock.blocked_by_holder(pid, mode)) {
             return false;
         }
-        lock.grant(pid, mode, owner);
-        self.held.entry(pid).or_default().insert(tag);
+        self.grant(pid, tag, mode, owner);
         true
+    }
+
+    fn grant(&mut self, pid: Pid, tag: Tag, mode: Mode, owner: Owner) {
+        self.locks.entry(tag).or_default().grant(pid, mode, owner);
+        self.held.entry(pid).or_default().insert(tag);
     }
 
     /// Joins the line; the receiver hears when the lock is had.
     pub fn wait(&mut self, pid: Pid, tag: Tag, mode: Mode, owner: Owner) -> oneshot::Receiver<()> {
         let (granted, ticket) = oneshot::channel();
         let lock = self.locks.entry(tag).or_default();
-        lock.line.push_back(Wait { pid, mode, owner, granted });
+        let waits_for_me = |wait: &Wait| {
+            lock.holds.iter().any(|hold| hold.pid == pid && hold.mode.conflicts(wait.mode))
+        };
+        let place = lock.line.iter().position(waits_for_me).unwrap_or(lock.line.len());
+        let behind = lock.line.iter().take(place).any(|wait| wait.mode.conflicts(mode));
+        if place < lock.line.len() && !behind && !lock.blocked_by_holder(pid, mode) {
+            self.grant(pid, tag, mode, owner);
+            granted.send(()).expect("the other end is right here");
+            return ticket;
+        }
+        lock.line.insert(place, Wait { pid, mode, owner, granted });
         self.waiting.insert(pid, tag);
         ticket
     }
@@ -199,6 +213,11 @@ impl Locks {
     pub fn holds(&self, pid: Pid, tag: Tag, mode: Mode) -> bool {
         let lock = self.locks.get(&tag);
         lock.is_some_and(|lock| lock.holds.iter().any(|hold| (hold.pid, hold.mode) == (pid, mode)))
+    }
+
+    /// Who waits.
+    pub fn waiting(&self) -> Vec<Pid> {
+        self.waiting.keys().copied().collect()
     }
 
     /// The session is gone.

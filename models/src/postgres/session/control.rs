@@ -1,5 +1,7 @@
 //! BEGIN, COMMIT, ROLLBACK, savepoints, settings.
 
+use std::sync::Arc;
+
 use super::Session;
 use super::statement::Outcome;
 use super::xact::Block;
@@ -92,7 +94,7 @@ impl Session {
             SessionAction::ResetAll => {
                 self.ensure_xact();
                 self.xact.keep(&self.settings);
-                self.settings.reset_all();
+                Arc::make_mut(&mut self.settings).reset_all();
                 done("RESET")
             }
             SessionAction::Show(name) => {
@@ -108,7 +110,7 @@ impl Session {
             SessionAction::DiscardAll => {
                 self.portals.clear();
                 self.prepared.clear();
-                self.settings.reset_all();
+                Arc::make_mut(&mut self.settings).reset_all();
                 self.unlock_all();
                 done("DISCARD ALL")
             }
@@ -133,13 +135,19 @@ impl Session {
         self.xact.find(name).ok_or_else(missing)
     }
 
+    fn end_local(&mut self) {
+        if self.settings.has_local() {
+            Arc::make_mut(&mut self.settings).end_local();
+        }
+    }
+
     pub fn setting(&self, name: &str) -> Result<&str> {
         self.settings.get(name)
     }
 
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         self.xact.keep(&self.settings);
-        self.settings.set(name, value, local)
+        Arc::make_mut(&mut self.settings).set(name, value, local)
     }
 
     /// Makes the transaction durable, and then seen. Nothing interrupts that but a crash.
@@ -159,7 +167,7 @@ impl Session {
             });
         }
         drop(state);
-        self.settings.end_local();
+        self.end_local();
         self.portals.clear();
     }
 
@@ -175,7 +183,7 @@ impl Session {
             }
         };
         self.settings = settings.unwrap_or_else(|| self.settings.clone());
-        self.settings.end_local();
+        self.end_local();
         self.portals.clear();
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Session;
 use super::xact::Block;
 use crate::postgres::error::{PgError, Result};
-use crate::postgres::sql::{Parsed, Plan};
+use crate::postgres::sql::{Parsed, Plan, parse};
 use crate::postgres::types::{Cell, Row, Type, from_binary, from_text, utf8};
 use crate::postgres::wire::{Bind, Out, Target};
 
@@ -33,12 +33,10 @@ pub struct Portal {
 
 impl Session {
     pub(super) async fn parse(&mut self, name: &str, text: &str, oids: &[u32]) -> Result<()> {
-        if !name.is_empty() && self.prepared.contains_key(name) {
-            let message = format!("prepared statement \"{name}\" already exists");
-            return Err(PgError::new("42P05", message));
+        if name.is_empty() {
+            self.prepared.remove("");
         }
-        self.prepared.remove(name);
-        let parsed = self.engine.lock().parses.parse(text)?;
+        let parsed = parse(text)?;
         if parsed.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(PgError::new("42601", message));
@@ -57,6 +55,11 @@ impl Session {
                 (plan.params.clone(), Some(plan))
             }
         };
+        // The server finds this only when it has understood the statement.
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(PgError::new("42P05", message));
+        }
         let prepared = Prepared { parsed, params, plan };
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok(())

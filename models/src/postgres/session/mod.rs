@@ -13,8 +13,7 @@ mod xact;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use tokio::time::Instant;
+use std::time::Duration;
 
 use super::engine::{Engine, Signal};
 use super::error::{PgError, Severity};
@@ -25,7 +24,7 @@ pub use extended::format_at;
 use extended::{Portal, Prepared};
 pub use listen::serve;
 pub use run::Run;
-use settings::Settings;
+pub use settings::Settings;
 use xact::{Block, Xact};
 
 /// The server's side of one connection.
@@ -36,14 +35,14 @@ pub struct Session {
     signal: Arc<Signal>,
     /// Whose latencies are drawn: the connection's name in the world.
     actor: String,
-    user: String,
-    database: String,
+    user: Arc<str>,
+    database: Arc<str>,
     pub xact: Xact,
-    settings: Settings,
+    settings: Arc<Settings>,
     prepared: BTreeMap<String, Arc<Prepared>>,
     portals: BTreeMap<String, Portal>,
     /// When the statement that runs has run for too long.
-    deadline: Option<Instant>,
+    deadline: Option<Duration>,
     /// Is the statement one of several in a simple query?
     several: bool,
     /// The fields of the statement that runs, as soon as they are known.
@@ -69,7 +68,7 @@ impl Session {
             xid: self.xact.own().first().copied().unwrap_or_default(),
             user: self.user.clone(),
             database: self.database.clone(),
-            settings: self.settings.all(),
+            settings: self.settings.clone(),
         }
     }
 

@@ -89,14 +89,6 @@ impl Settings {
         })
     }
 
-    /// All of them as they are now.
-    pub fn all(&self) -> BTreeMap<String, String> {
-        let mut all = self.defaults.clone();
-        all.extend(self.session.clone());
-        all.extend(self.local.clone());
-        all
-    }
-
     /// # Errors
     /// 42704, 22023, 55P02.
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
@@ -158,6 +150,10 @@ impl Settings {
     pub fn reset_all(&mut self) {
         self.session.clear();
         self.local.clear();
+    }
+
+    pub fn has_local(&self) -> bool {
+        !self.local.is_empty()
     }
 
     /// The transaction is over.

@@ -3,6 +3,7 @@
 use super::Session;
 use super::xact::Block;
 use crate::postgres::error::{PgError, Result};
+use crate::postgres::sql::parse;
 use crate::postgres::types::utf8;
 use crate::postgres::wire::Out;
 
@@ -33,21 +34,22 @@ impl Session {
     }
 
     async fn statements(&mut self, text: &[u8], out: &mut Out) -> Result<()> {
-        let parsed = {
-            let text = utf8(text)?;
-            self.engine.lock().parses.parse(text)?
-        };
+        let parsed = parse(utf8(text)?)?;
         if parsed.is_empty() {
             out.empty_query();
         }
         self.several = parsed.len() > 1;
         for (at, statement) in parsed.iter().enumerate() {
             let result = self.execute(statement, None, None, Vec::new()).await;
-            // Fields are told before the statement runs, and so before what goes wrong in it.
-            let fields = self.announced.take();
-            fields.iter().for_each(|fields| out.row_description(fields, &[]));
+            // A query's fields are told before it runs, and so before what goes wrong in it; those of
+            // a change only when it is done.
+            let announced = self.announced.take();
+            announced.iter().for_each(|fields| out.row_description(fields, &[]));
             self.tell_notices(out);
             let outcome = result?;
+            if let (Some(fields), None) = (&outcome.fields, &announced) {
+                out.row_description(fields, &[]);
+            }
             outcome.rows.iter().for_each(|row| out.data_row(row, &[]));
             // The last statement's commit comes before its end is told, so that whoever hears of it
             // can rely on it.

@@ -9,7 +9,7 @@ use super::Session;
 use super::settings::Settings;
 use super::xact::Xact;
 use crate::postgres::engine::{Engine, Wish};
-use crate::postgres::error::{PgError, Result};
+use crate::postgres::error::PgError;
 use crate::postgres::wire::{Connection, First, Out};
 
 /// What the welcome tells without being asked.
@@ -117,10 +117,10 @@ async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
         life,
         signal,
         actor: actor.to_owned(),
-        database: params.get("database").cloned().unwrap_or_else(|| user.clone()),
-        user,
+        database: params.get("database").unwrap_or(&user).as_str().into(),
+        user: user.as_str().into(),
         xact: Xact::default(),
-        settings,
+        settings: Arc::new(settings),
         prepared: BTreeMap::new(),
         portals: BTreeMap::new(),
         deadline: None,

@@ -119,7 +119,9 @@ impl Session {
         }
         self.ensure_xact();
         let plan = self.planned(statement, declared, known).await?;
-        self.announced = plan.fields.clone();
+        if let Action::Query(_) = plan.action {
+            self.announced = plan.fields.clone();
+        }
         let mut run = self.start_run(params);
         self.perform_plan(&mut run, &plan).await
     }

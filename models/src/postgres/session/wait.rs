@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
-
 use super::Session;
 use crate::postgres::clock::pause;
 use crate::postgres::engine::Wish;
@@ -11,14 +9,7 @@ use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::{Mode, Owner, Tag};
 use crate::postgres::store::Xid;
 
-/// Far enough away to stand for never.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-fn at(limit: Option<Duration>) -> Instant {
-    Instant::now() + limit.unwrap_or(NEVER)
-}
-
-fn granted(wish: Wish) -> PgError {
+fn wished(wish: Wish) -> PgError {
     match wish {
         Wish::Cancel => PgError::new("57014", "canceling statement due to user request"),
         Wish::Terminate => ended(),
@@ -59,25 +50,26 @@ impl Session {
     }
 
     async fn queue(&mut self, mut ticket: tokio::sync::oneshot::Receiver<()>) -> Result<()> {
-        let lock_timeout = at(self.settings.time("lock_timeout"));
-        let deadline = self.deadline.unwrap_or_else(|| at(None));
-        let mut look = at(self.settings.time("deadlock_timeout"));
+        let clock = &self.engine.clock;
+        let lock_timeout = clock.after(self.settings.time("lock_timeout"));
+        let mut look = clock.after(self.settings.time("deadlock_timeout"));
         loop {
             tokio::select! {
                 biased;
+                // A shutdown ends everybody, also who could go on because another has been ended.
+                wish = self.signal.wish(false) => return Err(wished(wish)),
                 _ = &mut ticket => return Ok(()),
-                wish = self.signal.wish(false) => return Err(granted(wish)),
-                () = sleep_until(look) => {
+                () = clock.sleep_until(look) => {
                     if self.engine.lock().locks.in_a_circle(self.pid) {
                         return Err(PgError::new("40P01", "deadlock detected"));
                     }
                     // The server looks once for each wait.
-                    look = at(None);
+                    look = None;
                 }
-                () = sleep_until(lock_timeout) => {
+                () = clock.sleep_until(lock_timeout) => {
                     return Err(PgError::new("55P03", "canceling statement due to lock timeout"));
                 }
-                () = sleep_until(deadline) => return Err(timed_out()),
+                () = clock.sleep_until(self.deadline) => return Err(timed_out()),
             }
         }
     }
@@ -95,18 +87,17 @@ impl Session {
         if duration.is_zero() {
             return Ok(());
         }
-        let deadline = self.deadline.unwrap_or_else(|| at(None));
         tokio::select! {
             biased;
-            wish = self.signal.wish(false) => Err(granted(wish)),
+            wish = self.signal.wish(false) => Err(wished(wish)),
             () = pause(duration) => Ok(()),
-            () = sleep_until(deadline) => Err(timed_out()),
+            () = self.engine.clock.sleep_until(self.deadline) => Err(timed_out()),
         }
     }
 
     /// How long the statement that begins now may run.
     pub(super) fn start_timer(&mut self) {
-        self.deadline = self.settings.time("statement_timeout").map(|limit| at(Some(limit)));
+        self.deadline = self.engine.clock.after(self.settings.time("statement_timeout"));
     }
 
     /// Returns when the connection has to end although its client has not asked for it.
@@ -117,8 +108,8 @@ impl Session {
         };
         tokio::select! {
             biased;
-            wish = self.signal.wish(true) => granted(wish),
-            () = sleep_until(at(limit)) => PgError::fatal(
+            wish = self.signal.wish(true) => wished(wish),
+            () = self.engine.clock.sleep_until(self.engine.clock.after(limit)) => PgError::fatal(
                 "25P03",
                 "terminating connection due to idle-in-transaction timeout",
             ),

@@ -1,5 +1,7 @@
 //! The transaction of a session: its levels, one for each savepoint.
 
+use std::sync::Arc;
+
 use super::settings::Settings;
 use crate::postgres::engine::State;
 use crate::postgres::locks::{Mode, Owner, Pid, Tag};
@@ -25,7 +27,7 @@ pub struct Level {
     merged: Vec<Xid>,
     undo: Vec<Undo>,
     /// The settings to go back to, if they were changed.
-    settings: Option<Settings>,
+    settings: Option<Arc<Settings>>,
     aborted: bool,
 }
 
@@ -91,7 +93,7 @@ impl Xact {
     }
 
     /// Remembers the settings before their first change.
-    pub fn keep(&mut self, settings: &Settings) {
+    pub fn keep(&mut self, settings: &Arc<Settings>) {
         if let Some(level) = self.levels.last_mut() {
             level.settings.get_or_insert_with(|| settings.clone());
         }
@@ -122,7 +124,12 @@ impl Xact {
     }
 
     /// ROLLBACK TO: the level and those above it are taken back, and the level begins anew.
-    pub fn roll_back_to(&mut self, at: usize, state: &mut State, pid: Pid) -> Option<Settings> {
+    pub fn roll_back_to(
+        &mut self,
+        at: usize,
+        state: &mut State,
+        pid: Pid,
+    ) -> Option<Arc<Settings>> {
         let name = self.levels[at].savepoint.clone();
         let settings = self.abort_from(at, state, pid);
         self.levels.truncate(at);
@@ -132,12 +139,12 @@ impl Xact {
     }
 
     /// An error: the innermost level is taken back. Its place stays until the client leaves it.
-    pub fn fail(&mut self, state: &mut State, pid: Pid) -> Option<Settings> {
+    pub fn fail(&mut self, state: &mut State, pid: Pid) -> Option<Arc<Settings>> {
         self.failed = true;
         self.abort_from(self.levels.len().saturating_sub(1), state, pid)
     }
 
-    fn abort_from(&mut self, at: usize, state: &mut State, pid: Pid) -> Option<Settings> {
+    fn abort_from(&mut self, at: usize, state: &mut State, pid: Pid) -> Option<Arc<Settings>> {
         let mut settings = None;
         for level in self.levels[at..].iter_mut().rev() {
             level.aborted = true;
@@ -154,7 +161,7 @@ impl Xact {
     }
 
     /// ROLLBACK, and the end of the connection.
-    pub fn abort(&mut self, state: &mut State, pid: Pid) -> Option<Settings> {
+    pub fn abort(&mut self, state: &mut State, pid: Pid) -> Option<Arc<Settings>> {
         let settings = self.abort_from(0, state, pid);
         *self = Xact::default();
         settings

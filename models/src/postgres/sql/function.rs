@@ -1,6 +1,6 @@
 //! The functions that expressions may call, with the types of their arguments.
 
-use crate::postgres::types::{Scalar, Type};
+use crate::postgres::types::Type;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
@@ -40,7 +40,6 @@ pub enum Function {
     Abs,
     Greatest,
     Least,
-    NullIf,
     MakeInterval,
     EpochOf,
     // What is around.
@@ -204,9 +203,4 @@ impl<const N: usize> ConcatAll for [Vec<Signature>; N] {
     fn concat_all(self) -> Vec<Signature> {
         self.into_iter().flatten().collect()
     }
-}
-
-/// The scalar of an element, where a type must be an array.
-pub fn element_of(ty: Type) -> Option<Scalar> {
-    ty.array.then_some(ty.scalar)
 }

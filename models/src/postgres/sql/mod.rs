@@ -13,8 +13,9 @@ mod plan;
 pub use aggregate::Aggregate;
 pub use expr::{Arithmetic, ColumnRef, Comparison, Expr};
 pub use function::{Advisory, AggregateKind, Deed, Function};
-pub use parse::{Parsed, Parses};
+pub use parse::{Parsed, parse};
 pub use plan::{
-    Action, Before, Body, Conflict, Definition, Delete, Field, From, Group, Insert, Plan, Query,
-    RowLock, Select, SessionAction, Sort, Source, Update, WaitPolicy,
+    Action, Assignment, Before, Body, Conflict, ConflictUpdate, Definition, Delete, Field, From,
+    Group, Insert, InsertSource, Plan, Query, RowLock, Select, SessionAction, Sort, Source, Update,
+    WaitPolicy,
 };

@@ -1,7 +1,11 @@
 //! Reading statements, each text once.
+//!
+//! Reading costs more than everything else about a small statement, and the text alone decides what
+//! comes of it. So what has been read is kept for the whole OS process: a sweep runs the same few
+//! statements in every seed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sqlparser::ast::Statement;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -16,23 +20,23 @@ pub type Parsed = Arc<Vec<Statement>>;
 /// fill the memory otherwise.
 const KEPT: usize = 512;
 
-/// What has been read so far.
-#[derive(Debug, Default)]
-pub struct Parses(BTreeMap<Arc<str>, Parsed>);
+static READ: Mutex<BTreeMap<String, Parsed>> = Mutex::new(BTreeMap::new());
 
-impl Parses {
-    /// # Errors
-    /// 42601.
-    pub fn parse(&mut self, text: &str) -> Result<Parsed> {
-        if let Some(known) = self.0.get(text) {
-            return Ok(known.clone());
-        }
-        let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
-            .map_err(|error| PgError::new("42601", format!("syntax error: {error}")))?;
-        let parsed = Arc::new(statements);
-        if self.0.len() < KEPT {
-            self.0.insert(text.into(), parsed.clone());
-        }
-        Ok(parsed)
+/// The statements of a text.
+///
+/// # Errors
+/// 42601.
+pub fn parse(text: &str) -> Result<Parsed> {
+    let known = READ.lock().unwrap_or_else(PoisonError::into_inner).get(text).cloned();
+    if let Some(known) = known {
+        return Ok(known);
     }
+    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
+        .map_err(|error| PgError::new("42601", format!("syntax error: {error}")))?;
+    let parsed = Arc::new(statements);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if read.len() < KEPT {
+        read.insert(text.to_owned(), parsed.clone());
+    }
+    Ok(parsed)
 }

@@ -221,12 +221,19 @@ pub struct Insert {
     pub table: u32,
     /// The columns that the source's columns go to.
     pub columns: Vec<usize>,
-    /// `None` for DEFAULT VALUES.
-    pub source: Option<Query>,
-    /// Rows given as they stand, where DEFAULT may stand for a value.
-    pub values: Option<Vec<Vec<Option<Expr>>>>,
+    pub source: InsertSource,
     pub conflict: Option<Conflict>,
     pub returning: Vec<Expr>,
+}
+
+/// Where the rows come from.
+#[derive(Debug)]
+pub enum InsertSource {
+    Query(Query),
+    /// As they stand, where `None` is DEFAULT.
+    Values(Vec<Vec<Option<Expr>>>),
+    /// One row of DEFAULT VALUES.
+    Defaults,
 }
 
 /// ON CONFLICT.
@@ -234,17 +241,26 @@ pub struct Insert {
 pub struct Conflict {
     /// The index that decides; `None` is any.
     pub index: Option<usize>,
-    /// `None` is DO NOTHING. Expressions see the stored row as item 0 and EXCLUDED as item 1.
-    pub update: Option<(Vec<(usize, Option<Expr>)>, Vec<Expr>)>,
+    /// `None` is DO NOTHING.
+    pub update: Option<ConflictUpdate>,
 }
+
+/// DO UPDATE. Expressions see the stored row as item 0 and EXCLUDED as item 1.
+#[derive(Debug)]
+pub struct ConflictUpdate {
+    pub assignments: Vec<Assignment>,
+    pub condition: Vec<Expr>,
+}
+
+/// A column and its new value; `None` is DEFAULT.
+pub type Assignment = (usize, Option<Expr>);
 
 /// Item 0 of the source is the table.
 #[derive(Debug)]
 pub struct Update {
     pub table: u32,
     pub source: Query,
-    /// `None` is DEFAULT.
-    pub assignments: Vec<(usize, Option<Expr>)>,
+    pub assignments: Vec<Assignment>,
     pub returning: Vec<Expr>,
 }
 
@@ -313,7 +329,7 @@ impl Select {
             }
         }
         self.filter.iter().chain(&self.output).for_each(|expr| see(expr, 1));
-        for group in &self.group {
+        if let Some(group) = &self.group {
             group.keys.iter().chain(&group.having).for_each(|expr| see(expr, 1));
             for aggregate in &group.aggregates {
                 let sorts = aggregate.order.iter().map(|sort| &sort.key);

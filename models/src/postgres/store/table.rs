@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Index, Xacts, Xid};
+use super::{Index, Xid};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::types::{Cell, Row, Type};
 
@@ -116,11 +116,6 @@ impl Table {
     pub fn key(&self, index: usize, row: &Row) -> Vec<Cell> {
         let columns = self.indexes[index].columns.iter();
         columns.map(|column| self.cell(row, *column).clone()).collect()
-    }
-
-    /// Is the version the newest of its row, as far as anything committed or running says?
-    pub fn ended_for_good(&self, xacts: &Xacts, tid: Tid) -> bool {
-        self.versions[&tid].ended.is_some_and(|(xid, _)| !xacts.is_aborted(xid))
     }
 
     /// # Errors

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::CodecError;
 use super::msgpack::{Packer, unpack};
+use super::{CodecError, Encodings};
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
 use crate::checkpoint::{ChannelVersions, Checkpoint};
@@ -15,6 +15,14 @@ use crate::value::Value;
 /// written from where they are: they can be the whole state of a thread, and nothing of it is
 /// copied besides the bytes.
 pub fn encode_checkpoint(checkpoint: &Checkpoint) -> Result<Vec<u8>, SaverError> {
+    encode_checkpoint_with(checkpoint, &mut Encodings::default())
+}
+
+/// As [`encode_checkpoint`], with the bytes of values that were encoded before.
+pub(crate) fn encode_checkpoint_with(
+    checkpoint: &Checkpoint,
+    encodings: &mut Encodings,
+) -> Result<Vec<u8>, SaverError> {
     let mut out = Packer::default();
     out.map(7);
     out.text("v").number(checkpoint.layout);
@@ -22,10 +30,17 @@ pub fn encode_checkpoint(checkpoint: &Checkpoint) -> Result<Vec<u8>, SaverError>
     out.text("id").text(&checkpoint.id);
     out.text("channel_values").map(checkpoint.channel_values.len());
     for (channel, value) in &checkpoint.channel_values {
-        out.text(channel).value(value, VALUE_DEPTH).map_err(|error| SaverError::Unstorable {
+        out.text(channel);
+        if let Some(bytes) = encodings.find(value) {
+            out.bytes.extend_from_slice(&bytes);
+            continue;
+        }
+        let start = out.bytes.len();
+        out.value(value, VALUE_DEPTH).map_err(|error| SaverError::Unstorable {
             channel: channel.to_string(),
             problem: error.to_string(),
         })?;
+        encodings.keep(value, &out.bytes[start..]);
     }
     out.text("channel_versions").versions(&checkpoint.channel_versions);
     out.text("versions_seen").map(checkpoint.versions_seen.len());

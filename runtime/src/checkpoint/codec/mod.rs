@@ -4,11 +4,14 @@
 //! Python reads what is written here, and what Python wrote is written again byte for byte.
 
 mod checkpoint;
+mod encodings;
 mod known;
 mod metadata;
 mod msgpack;
 
+pub(crate) use checkpoint::encode_checkpoint_with;
 pub use checkpoint::{decode_checkpoint, encode_checkpoint};
+pub(crate) use encodings::Encodings;
 pub use known::{
     delta_snapshot_value, interrupt_value, is_delta_snapshot, overwrite_value, read_delta_snapshot,
     read_interrupt, read_overwrite, read_send, read_set, send_value, set_value,

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
 use futures::future::{BoxFuture, Either, select};
+use tokio_postgres::tls::TlsConnect;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, NoTls, Row};
+use tokio_postgres::{Client, Config, Error, Row};
 
 use super::PostgresOptions;
 use super::errors::{Failure, chain, explained, refused};
-use super::target::Target;
+use super::target::{Server, Target};
+use super::tls::Tls;
 use crate::checkpoint::saver::{SaverError, SaverResult};
-use crate::doors::{Doors, Point};
+use crate::doors::{Doors, Io, Point};
 
 /// Between two looks of a migrator whether another one is done.
 pub(super) const MIGRATOR_PAUSE: Duration = Duration::from_millis(20);
@@ -22,6 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Makes connections through the doors. The pool neither spawns nor waits by itself.
 pub(super) struct Connecting {
     target: Target,
+    tls: Tls,
     doors: Doors,
 }
 
@@ -29,8 +32,8 @@ impl Connecting {
     /// The first of the servers that has us.
     pub async fn connect(&self) -> Result<Client, Failure> {
         let mut failure = None;
-        for authority in &self.target.authorities {
-            match self.connect_within_limit(authority).await {
+        for server in &self.target.servers {
+            match self.connect_within_limit(server).await {
                 Ok(client) => return Ok(client),
                 Err(found @ Failure::Unreachable(_)) => failure = Some(found),
                 Err(other) => return Err(other),
@@ -39,24 +42,26 @@ impl Connecting {
         Err(failure.expect("a target has a server"))
     }
 
-    async fn connect_within_limit(&self, authority: &str) -> Result<Client, Failure> {
+    async fn connect_within_limit(&self, server: &Server) -> Result<Client, Failure> {
         let Some(limit) = self.target.connect_limit else {
-            return self.connect_to(authority).await;
+            return self.connect_to(server).await;
         };
-        let connect = std::pin::pin!(self.connect_to(authority));
+        let connect = std::pin::pin!(self.connect_to(server));
         match select(connect, self.doors.clock.sleep(limit)).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => Err(Failure::Unreachable(format!(
-                "cannot reach postgres at {authority}: no answer within {limit:?}"
+                "cannot reach postgres at {}: no answer within {limit:?}",
+                server.authority
             ))),
         }
     }
 
-    async fn connect_to(&self, authority: &str) -> Result<Client, Failure> {
+    async fn connect_to(&self, server: &Server) -> Result<Client, Failure> {
+        let authority = &*server.authority;
         let stream = self.doors.connector.connect(authority).await.map_err(|error| {
             Failure::Unreachable(format!("cannot reach postgres at {authority}: {error}"))
         })?;
-        let connected = self.target.config.connect_raw(stream, NoTls).await;
+        let connected = open(&self.target.config, stream, self.tls.to(server)).await;
         let (client, connection) = connected.map_err(|error| refused(authority, error))?;
         // It ends when its client is gone and everything that was sent is answered.
         self.doors.executor.spawn("postgres", async move {
@@ -66,6 +71,20 @@ impl Connecting {
         });
         Ok(client)
     }
+}
+
+/// A client, and the connection that does its work.
+type Opened = Result<(Client, BoxFuture<'static, Result<(), Error>>), Error>;
+
+fn open<S, T>(config: &Config, stream: S, tls: T) -> BoxFuture<'_, Opened>
+where
+    S: Io + 'static,
+    T: TlsConnect<S, Stream: Send + 'static, Future: Send> + Send + 'static,
+{
+    Box::pin(async move {
+        let (client, connection) = config.connect_raw(stream, tls).await?;
+        Ok((client, Box::pin(connection) as BoxFuture<'static, _>))
+    })
 }
 
 impl Manager for Connecting {
@@ -113,7 +132,8 @@ impl Store {
     ) -> Result<Store, SaverError> {
         let target = Target::parse(url)?;
         let name = target.name().into();
-        let pool = Pool::builder(Connecting { target, doors: doors.clone() })
+        let tls = Tls::new(&target, doors, options.root_certificates.as_deref())?;
+        let pool = Pool::builder(Connecting { target, tls, doors: doors.clone() })
             .max_size(options.max_connections.max(1))
             .build()
             .expect("a pool without timeouts needs no runtime");
@@ -140,26 +160,37 @@ impl Store {
         let store = self.clone();
         Box::pin(async move {
             let _pass = store.doors.gate.pass(|| point).await;
-            let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
-            loop {
-                let failure = match store.attempt(&data, attempt).await {
-                    Ok(value) => return Ok(value),
-                    Err(failure) => failure,
-                };
-                let may_go_on = match &failure {
-                    Failure::Unreachable(_) | Failure::Undone(_) => true,
-                    Failure::Lost(_) => again == Again::Yes,
-                    Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => false,
-                };
-                if !may_go_on || waited >= store.options.outage_limit {
-                    return Err(store.error(failure));
-                }
-                pause = pause.min(store.options.outage_limit - waited);
-                store.doors.clock.sleep(pause).await;
-                waited += pause;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+            let done = store.persist(again, &data, attempt).await;
+            done.map_err(|failure| store.error(failure))
         })
+    }
+
+    /// As [`Store::call`], of one that has passed the gate.
+    pub(super) async fn persist<D, T>(
+        &self,
+        again: Again,
+        data: &D,
+        attempt: Attempt<D, T>,
+    ) -> Result<T, Failure> {
+        let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        loop {
+            let failure = match self.attempt(data, attempt).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let may_go_on = match &failure {
+                Failure::Unreachable(_) | Failure::Undone(_) => true,
+                Failure::Lost(_) => again == Again::Yes,
+                Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => false,
+            };
+            if !may_go_on || waited >= self.options.outage_limit {
+                return Err(failure);
+            }
+            pause = pause.min(self.options.outage_limit - waited);
+            self.doors.clock.sleep(pause).await;
+            waited += pause;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
@@ -186,8 +217,8 @@ impl Store {
             }
             Either::Left((Err(_), _)) => unreachable!("the pool has no timeouts and no hooks"),
             Either::Right(_) => Err(SaverError::Store(format!(
-                "{}: none of the {} connections became free within {limit:?}; raise \
-                 PostgresOptions::max_connections",
+                "{}: no connection became free, or could be made, within {limit:?}; there may be {} \
+                 (PostgresOptions::max_connections)",
                 self.name, self.options.max_connections
             ))
             .into()),
@@ -219,4 +250,13 @@ pub(super) async fn query(
     parameters: &[Parameter<'_>],
 ) -> Result<Vec<Row>, Failure> {
     Ok(client.query_typed(statement, parameters).await?)
+}
+
+/// The number of rows that a statement stored, changed or removed.
+pub(super) async fn execute(
+    client: &Client,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<u64, Failure> {
+    Ok(client.execute_typed(statement, parameters).await?)
 }

@@ -164,6 +164,9 @@ impl Writer {
     }
 }
 
+/// By channel, as they were read.
+type Versions = IndexMap<Arc<str>, Json>;
+
 #[derive(Deserialize)]
 struct Fields<'a> {
     v: Option<u64>,
@@ -171,8 +174,8 @@ struct Fields<'a> {
     id: Option<Arc<str>>,
     #[serde(borrow)]
     channel_values: Option<IndexMap<Arc<str>, &'a RawValue>>,
-    channel_versions: Option<IndexMap<Arc<str>, Json>>,
-    versions_seen: Option<IndexMap<Arc<str>, IndexMap<Arc<str>, Json>>>,
+    channel_versions: Option<Versions>,
+    versions_seen: Option<IndexMap<Arc<str>, Versions>>,
     updated_channels: Option<Vec<Arc<str>>>,
 }
 
@@ -209,7 +212,7 @@ pub(super) fn read(json: &str) -> Result<Checkpoint, String> {
 
 /// Versions are refused here when they have no number, so that no new one can fall behind. Before
 /// layout 4 they could be plain numbers.
-fn versions(key: &str, found: IndexMap<Arc<str>, Json>) -> Result<ChannelVersions, String> {
+fn versions(key: &str, found: Versions) -> Result<ChannelVersions, String> {
     let version = |(channel, version): (Arc<str>, Json)| {
         let text: Arc<str> = match &version {
             Json::String(text) => text.as_str().into(),

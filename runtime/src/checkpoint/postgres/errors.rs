@@ -31,9 +31,7 @@ impl From<SaverError> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let is_lost = error.is_closed()
-            || error.code().is_some_and(is_going_down)
-            || error.source().is_some_and(|source| source.is::<io::Error>());
+        let is_lost = is_broken(&error) || error.code().is_some_and(is_going_down);
         match error.code() {
             _ if is_lost => Failure::Lost(chain(&error)),
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
@@ -42,6 +40,11 @@ impl From<Error> for Failure {
             _ => Failure::Sql(error),
         }
     }
+}
+
+/// The connection is gone, and nobody said why.
+fn is_broken(error: &Error) -> bool {
+    error.is_closed() || error.source().is_some_and(|source| source.is::<io::Error>())
 }
 
 /// The server ends this connection; another one may be had.
@@ -64,7 +67,7 @@ pub(super) fn refused(authority: &str, error: Error) -> Failure {
             Failure::Unreachable(format!("{authority} takes no connection: {}", explained(&error)))
         }
         Some(_) => Failure::Sql(error),
-        None if error.source().is_some_and(|source| source.is::<io::Error>()) => {
+        None if is_broken(&error) => {
             Failure::Unreachable(format!("cannot reach postgres at {authority}: {}", chain(&error)))
         }
         None => Failure::Sql(error),
@@ -86,6 +89,9 @@ pub(super) fn explained(error: &Error) -> String {
             "this is a standby or a read-only session; name the primary in the URL"
         }
         SqlState::DISK_FULL => "the server's disk is full; nothing was stored",
+        SqlState::INVALID_SCHEMA_NAME => {
+            "the schema in search_path does not exist, or the user may not use it"
+        }
         SqlState::INSUFFICIENT_PRIVILEGE => {
             "the user needs SELECT, INSERT, UPDATE and DELETE on the checkpoint tables, and CREATE on \
              the schema for setting them up"

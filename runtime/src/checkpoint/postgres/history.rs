@@ -11,7 +11,7 @@ use super::connection::{Parameter, query};
 use super::document;
 use super::errors::Failure;
 use super::put::texts;
-use super::rows::{Cell, Found};
+use super::rows::{Cell, Found, Typed};
 use super::statements as sql;
 use super::wire::Jsonb;
 use crate::checkpoint::codec::{CodecError, decode, is_delta_snapshot};
@@ -90,7 +90,7 @@ async fn page(
 struct Page<'a> {
     ancestors: BTreeMap<&'a str, Ancestor<'a>>,
     /// By channel and version: type and bytes.
-    values: BTreeMap<(&'a str, &'a str), (&'a str, Option<&'a [u8]>)>,
+    values: BTreeMap<(&'a str, &'a str), Typed<'a>>,
     /// By checkpoint, task and index.
     writes: BTreeMap<(&'a str, &'a str, i32), Cell<'a>>,
 }

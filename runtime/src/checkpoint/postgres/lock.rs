@@ -6,7 +6,7 @@
 //! nothing half open when the caller goes away: what was sent is done, `COMMIT` included.
 
 use futures::future::join3;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Client;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::errors::Failure;
@@ -40,18 +40,18 @@ pub(super) fn key(kind: &str, name: &str) -> i64 {
 
 /// Does `statement` in a transaction that holds a lock. It must send everything when it is first
 /// polled.
-pub(super) async fn locked(
+pub(super) async fn locked<T>(
     client: &Client,
     lock: Lock,
     thread: &str,
-    statement: impl Future<Output = Result<Vec<Row>, Failure>>,
-) -> Result<Vec<Row>, Failure> {
+    statement: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     let begin = lock.begin(thread);
     // Polled in this order.
-    let (begun, rows, committed) =
+    let (begun, answer, committed) =
         join3(client.batch_execute(&begin), statement, client.batch_execute("COMMIT")).await;
     begun?;
-    let rows = rows?;
+    let answer = answer?;
     committed?;
-    Ok(rows)
+    Ok(answer)
 }

@@ -5,6 +5,7 @@ mod connection;
 mod document;
 mod errors;
 mod history;
+mod lanes;
 mod lock;
 mod migrations;
 mod put;
@@ -12,20 +13,29 @@ mod rows;
 mod statements;
 mod target;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod wire;
 
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use super::codec::encode_metadata;
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
-use super::saver::{Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
+use super::saver::{
+    Keep, Landing, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+};
 use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
-use futures::future::BoxFuture;
+use lanes::{Lanes, Rows};
 use put::{CheckpointRows, WriteRows};
 
 /// Choices for [`PostgresSaver::open_with`].
@@ -33,7 +43,8 @@ use put::{CheckpointRows, WriteRows};
 pub struct PostgresOptions {
     /// Connections are made when they are needed and kept.
     pub max_connections: usize,
-    /// How long a call waits for a free connection before it fails.
+    /// How long a call waits for a connection before it fails: for one that others use, or one that
+    /// is being made.
     pub acquire_limit: Duration,
     /// How long a call waits for the server's answer before it fails, and its connection with it.
     /// Whether the call took effect is unknown then.
@@ -41,6 +52,9 @@ pub struct PostgresOptions {
     /// How long a call is made again and again while the server cannot be reached or breaks
     /// connections off, as when it is restarted, before the call fails.
     pub outage_limit: Duration,
+    /// Certificates of the authorities that `sslmode=verify-full` believes, as PEM. Without them it
+    /// believes those that browsers do.
+    pub root_certificates: Option<Arc<str>>,
     pub late_writes: LateWrites,
 }
 
@@ -51,18 +65,46 @@ impl Default for PostgresOptions {
             acquire_limit: Duration::from_secs(30),
             answer_limit: Duration::from_secs(60),
             outage_limit: Duration::from_secs(10),
+            root_certificates: None,
             late_writes: LateWrites::default(),
         }
     }
 }
 
-/// Keeps checkpoints in a PostgreSQL database over a few connections.
+/// Keeps checkpoints in a PostgreSQL database over a few connections. Several savers, also of other
+/// processes and of Python, may use the same database, directly or behind a pooler.
+///
+/// A call may be dropped wherever it waits. What was sent by then runs on at the server, and lands as
+/// a whole or not at all.
+///
+/// A call is made again, for as long as [`PostgresOptions::outage_limit`] allows, when the server
+/// cannot be reached, has no connection left, or undid it because of a deadlock or a conflict. When
+/// the connection breaks after the call was sent, nobody knows whether it took effect; every call but
+/// [`Saver::copy_thread`] is made again then too, as twice is as good as once: a checkpoint is stored
+/// under its id, rows of writes under their index, and what was removed is gone. An error means
+/// that the call is not known to have taken effect; `Ok` means that the server has committed it.
+///
+/// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no text may hold
+/// U+0000, neither NaN nor infinity may be a channel's whole value ([`SaverError::Unstorable`]), a
+/// checkpoint that is stored once more keeps its parent, and a value that was changed under its old
+/// version is not stored again.
+///
+/// [`Keep::Latest`] removes values that no checkpoint holds. A run that goes on from a checkpoint
+/// which was pruned meanwhile relies on values that are gone; prune threads that nobody is at.
 pub struct PostgresSaver {
     store: Store,
+    lanes: Lanes,
 }
 
 impl PostgresSaver {
-    /// Opens the database with the default options, making its tables where they are missing.
+    /// Opens the database with the default options, making its tables where they are missing; that
+    /// takes a second connection meanwhile.
+    ///
+    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=...`, with several
+    /// hosts if need be, which are tried in order. Of its parameters are supported `sslmode`
+    /// (`disable`, `prefer`, `require`, `verify-full`), `sslnegotiation`, `channel_binding`,
+    /// `hostaddr`, `connect_timeout`, `application_name` and `options`, such as
+    /// `options=-csearch_path%3Dmy_schema`; what is not is an error.
     pub fn open(
         url: &str,
         doors: &Doors,
@@ -79,7 +121,8 @@ impl PostgresSaver {
         async move {
             let store = store?;
             migrations::migrate(&store).await.map_err(|failure| store.error(failure))?;
-            Ok(Arc::new(PostgresSaver { store }))
+            let lanes = Lanes::new(&store);
+            Ok(Arc::new(PostgresSaver { store, lanes }))
         }
     }
 
@@ -114,32 +157,44 @@ impl Saver for PostgresSaver {
     }
 
     fn put(&self, put: Put) -> SaverResult<()> {
-        let store = self.store.clone();
-        Box::pin(async move {
-            let Put { key, parent, checkpoint, metadata, new_versions, claim, .. } = put;
-            let (document, blobs) = document::write(&checkpoint, &new_versions)?;
-            let metadata = String::from_utf8(encode_metadata(&metadata)).expect("JSON is UTF-8");
-            let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
-            let rows = CheckpointRows {
-                key,
-                id: checkpoint.id,
-                parent: parent_id(parent),
-                document,
-                metadata,
-                blobs,
-                claim,
-                late_writes: store.options.late_writes,
-            };
-            store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
-        })
+        let submitted = self.submit_put(put);
+        Box::pin(async move { submitted.await.await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let store = self.store.clone();
+        let submitted = self.submit_writes(put);
+        Box::pin(async move { submitted.await.await })
+    }
+
+    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
+        Box::pin(async move {
+            let Put { key, parent, checkpoint, metadata, new_versions, claim, fate } = put;
+            let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
+            let rows = document::write(&checkpoint, &new_versions).map(|(document, blobs)| {
+                let metadata = encode_metadata(&metadata);
+                Rows::Checkpoint(CheckpointRows {
+                    key,
+                    id: checkpoint.id,
+                    parent: parent_id(parent),
+                    document,
+                    metadata: String::from_utf8(metadata).expect("JSON is UTF-8"),
+                    blobs,
+                    claim,
+                    late_writes,
+                })
+            });
+            lanes.submit(point, rows, fate).await
+        })
+    }
+
+    fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
         Box::pin(async move {
             let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
-            let rows = WriteRows::new(put, store.options.late_writes)?;
-            store.call(point, Again::Yes, rows, |rows, client| Box::pin(rows.put(client))).await
+            let fate = put.fate.clone();
+            let rows = WriteRows::new(put, late_writes).map(Rows::Writes);
+            lanes.submit(point, rows, fate).await
         })
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Client;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Row};
 
-use super::connection::{Parameter, query};
+use super::connection::{Parameter, execute, query};
 use super::document::Blobs;
 use super::errors::Failure;
 use super::lock::{Lock, locked};
@@ -30,15 +30,57 @@ pub(super) struct CheckpointRows {
 }
 
 impl CheckpointRows {
+    /// The moment that the thread's deletion must be older than, if anybody asks.
+    pub fn since(&self) -> Option<&str> {
+        self.claim.since.as_deref().filter(|_| self.late_writes == LateWrites::Refused)
+    }
+
+    /// Everything of it lands or nothing, whatever it claims.
+    pub async fn store(&self, client: &Client) -> Result<(), Failure> {
+        self.send(client, sql::PUT, None).await.map(drop)
+    }
+
     /// Everything of it lands or nothing, in one round trip.
     pub async fn put(&self, client: &Client) -> Result<(), Failure> {
+        let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
+        let (id, parent) = (&*self.id, self.parent.as_deref());
+        let (since, head) = (self.since(), self.claim.parent_is_head);
+        let statement = match (since.is_some(), head) {
+            (false, false) => return self.store(client).await,
+            (false, true) => sql::PUT_AT_HEAD,
+            (true, false) => sql::PUT_SINCE,
+            (true, true) => sql::PUT_SINCE_AT_HEAD,
+        };
+        // Two that both found their parent at the head would make a fork.
+        let lock = if head { Lock::Alone } else { Lock::Shared };
+        loop {
+            let put = self.send(client, statement, since);
+            if locked(client, lock, thread, put).await? == 1 {
+                return Ok(());
+            }
+            if since.is_some() {
+                check_deletion(client, thread, &self.claim).await?;
+            }
+            let at = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
+            let found = query(client, sql::HEAD, &at).await?;
+            let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
+            late::check_head(thread, &self.claim, id, parent, found)?;
+            // What was in the way is gone meanwhile.
+        }
+    }
+
+    /// The number of checkpoints that were stored. It is sent when this is first polled.
+    async fn send(
+        &self,
+        client: &Client,
+        statement: &str,
+        since: Option<&str>,
+    ) -> Result<u64, Failure> {
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
         let (id, parent) = (&*self.id, self.parent.as_deref());
         let (document, metadata) = (Jsonb(&self.document), Jsonb(&self.metadata));
         let channels = texts(&self.blobs.channels);
         let versions = texts(&self.blobs.versions);
-        let head = self.claim.parent_is_head;
-        let since = self.claim.since.as_deref();
         let mut parameters: Vec<Parameter<'_>> = vec![
             (&thread, Type::TEXT),
             (&namespace, Type::TEXT),
@@ -51,30 +93,18 @@ impl CheckpointRows {
             (&self.blobs.types, Type::TEXT_ARRAY),
             (&self.blobs.bytes, Type::BYTEA_ARRAY),
         ];
-        let minds_deletions = self.late_writes == LateWrites::Refused && since.is_some();
-        if !minds_deletions && !head {
-            query(client, sql::PUT, &parameters).await?;
-            return Ok(());
+        if since.is_some() {
+            parameters.push((&since, Type::TEXT));
         }
-        parameters.push((&head, Type::BOOL));
-        let statement = match minds_deletions {
-            false => sql::PUT_AT_HEAD,
-            true => {
-                parameters.push((&since, Type::TEXT));
-                sql::PUT_CLAIMED
-            }
-        };
-        // Two that both found themselves at the head would make a fork.
-        let lock = if head { Lock::Alone } else { Lock::Shared };
-        let rows = locked(client, lock, thread, query(client, statement, &parameters)).await?;
-        let answer = Answer::read(&rows)?;
-        if answer.stored {
-            return Ok(());
-        }
-        late::check(thread, &self.claim, answer.deletion)?;
-        late::check_head(thread, &self.claim, id, parent, answer.head)?;
-        Err(SaverError::Store("a claim held and nothing was stored".to_owned()).into())
+        execute(client, statement, &parameters).await
     }
+}
+
+/// Says so if the thread was deleted after its writer looked at it.
+async fn check_deletion(client: &Client, thread: &str, claim: &Claim) -> Result<(), Failure> {
+    let rows = query(client, sql::DELETION, &[(&thread, Type::TEXT)]).await?;
+    let deletion: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(late::check(thread, claim, deletion)?)
 }
 
 /// Pending writes, ready to be sent.
@@ -115,12 +145,44 @@ impl WriteRows {
         Ok(rows)
     }
 
+    /// The moment that the thread's deletion must be older than, if anybody asks.
+    pub fn since(&self) -> Option<&str> {
+        let since = self.put.claim.since.as_deref();
+        since.filter(|_| self.late_writes == LateWrites::Refused)
+    }
+
+    /// All rows or none, whatever they claim.
+    pub async fn store(&self, client: &Client) -> Result<(), Failure> {
+        let statement = if self.replaces { sql::REPLACE_WRITES } else { sql::ADD_WRITES };
+        self.send(client, statement, None).await.map(drop)
+    }
+
     pub async fn put(&self, client: &Client) -> Result<(), Failure> {
-        let PutWrites { key, checkpoint, task, task_path, claim, .. } = &self.put;
+        let PutWrites { key, claim, .. } = &self.put;
+        let Some(since) = self.since() else { return self.store(client).await };
+        let statement = match self.replaces {
+            true => sql::REPLACE_WRITES_SINCE,
+            false => sql::ADD_WRITES_SINCE,
+        };
+        let write = self.send(client, statement, Some(since));
+        match locked(client, Lock::Shared, &key.thread, write).await? {
+            // They were all there already, or they are not wanted any more.
+            0 => check_deletion(client, &key.thread, claim).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of rows that were stored. They are sent when this is first polled.
+    async fn send(
+        &self,
+        client: &Client,
+        statement: &str,
+        since: Option<&str>,
+    ) -> Result<u64, Failure> {
+        let PutWrites { key, checkpoint, task, task_path, .. } = &self.put;
         let (thread, namespace, id) = (&*key.thread, &*key.namespace, &**checkpoint);
         let (task, path) = (&**task, &**task_path);
         let channels = texts(&self.channels);
-        let since = claim.since.as_deref();
         let mut parameters: Vec<Parameter<'_>> = vec![
             (&thread, Type::TEXT),
             (&namespace, Type::TEXT),
@@ -132,24 +194,10 @@ impl WriteRows {
             (&self.types, Type::TEXT_ARRAY),
             (&self.bytes, Type::BYTEA_ARRAY),
         ];
-        if self.late_writes == LateWrites::Land || since.is_none() {
-            let statement = if self.replaces { sql::REPLACE_WRITES } else { sql::ADD_WRITES };
-            query(client, statement, &parameters).await?;
-            return Ok(());
+        if since.is_some() {
+            parameters.push((&since, Type::TEXT));
         }
-        parameters.push((&since, Type::TEXT));
-        let statement = match self.replaces {
-            true => sql::REPLACE_WRITES_CLAIMED,
-            false => sql::ADD_WRITES_CLAIMED,
-        };
-        let write = query(client, statement, &parameters);
-        let rows = locked(client, Lock::Shared, thread, write).await?;
-        let answer = Answer::read(&rows)?;
-        late::check(thread, claim, answer.deletion)?;
-        match answer.stored {
-            true => Ok(()),
-            false => Err(SaverError::Store("a claim held and nothing was stored".into()).into()),
-        }
+        execute(client, statement, &parameters).await
     }
 }
 
@@ -171,22 +219,6 @@ fn in_order(writes: &[(Arc<str>, Shared)], replaces: bool) -> Vec<(i32, &Arc<str
     rows.sort_by_key(|&(index, ..)| index);
     rows.dedup_by_key(|(index, ..)| *index);
     rows
-}
-
-/// What a statement with a claim answers.
-struct Answer<'a> {
-    deletion: Option<&'a str>,
-    head: Option<&'a str>,
-    stored: bool,
-}
-
-impl Answer<'_> {
-    fn read(rows: &[Row]) -> Result<Answer<'_>, Failure> {
-        let row = rows.first().ok_or_else(|| {
-            Failure::Saver(SaverError::Store("a statement gave no answer".to_owned()))
-        })?;
-        Ok(Answer { deletion: row.try_get(0)?, head: row.try_get(1)?, stored: row.try_get(2)? })
-    }
 }
 
 pub(super) fn texts(names: &[Arc<str>]) -> Vec<&str> {

@@ -86,10 +86,16 @@ pub(super) async fn list(
 struct Answer<'a> {
     checkpoints: Vec<&'a Row>,
     /// By namespace, channel and version: type and bytes.
-    values: BTreeMap<(&'a str, &'a str, &'a str), (&'a str, Option<&'a [u8]>)>,
-    /// By namespace and checkpoint, then by task and index: channel, type and bytes.
-    writes: BTreeMap<(&'a str, &'a str), BTreeMap<(&'a str, i32), Cell<'a>>>,
+    values: BTreeMap<(&'a str, &'a str, &'a str), Typed<'a>>,
+    /// By namespace and checkpoint.
+    writes: BTreeMap<(&'a str, &'a str), Tasks<'a>>,
 }
+
+/// A value's type and bytes.
+pub(super) type Typed<'a> = (&'a str, Option<&'a [u8]>);
+
+/// Writes by task and index.
+type Tasks<'a> = BTreeMap<(&'a str, i32), Cell<'a>>;
 
 /// A write's channel, type and bytes.
 pub(super) type Cell<'a> = (&'a str, Option<&'a str>, &'a [u8]);

@@ -8,6 +8,9 @@
 /// kind 0, the value of a channel kind 1, a pending write kind 2. Each channel's value is in it once,
 /// however many of the checkpoints hold it.
 ///
+/// The limit of the lookup of a value, of which there is one at most, is for the planner: it would
+/// else read all values of a long thread whenever its statistics are old.
+///
 /// Columns: kind, namespace, checkpoint, then by kind (parent, -, -), (channel, version, type) or
 /// (task, channel, type), then the checkpoint, its metadata, the bytes and the index.
 macro_rules! read {
@@ -29,8 +32,12 @@ FROM (
     SELECT DISTINCT t.checkpoint_ns, v.key, v.value
     FROM target t CROSS JOIN LATERAL jsonb_each_text(t.checkpoint -> 'channel_versions') v
 ) held
-INNER JOIN checkpoint_blobs b ON b.thread_id = $1 AND b.checkpoint_ns = held.checkpoint_ns
-    AND b.channel = held.key AND b.version = held.value
+CROSS JOIN LATERAL (
+    SELECT * FROM checkpoint_blobs
+    WHERE thread_id = $1 AND checkpoint_ns = held.checkpoint_ns AND channel = held.key
+        AND version = held.value
+    LIMIT 1
+) b
 UNION ALL
 SELECT 2, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.channel, w.type,
     NULL::jsonb, NULL::jsonb, w.blob, w.idx
@@ -61,133 +68,110 @@ SELECT type, blob FROM checkpoint_writes
 WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3 AND channel = '__pregel_tasks'
 ORDER BY task_path, task_id, idx";
 
-/// Values of channels. An equal key is an equal value: versions have a random tail.
-macro_rules! insert_blobs {
-    ($from:literal) => {
+/// A checkpoint and the values that are new with it, where a condition holds, and else nothing.
+///
+/// An equal key is an equal value: versions have a random tail. A checkpoint with the same id keeps
+/// its parent, as with Python. The number of checkpoints that were stored is answered.
+macro_rules! put {
+    ($condition:expr) => {
         concat!(
-            "INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+            "WITH values_stored AS (
+    INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
     SELECT $1, $2, b.channel, b.version, b.type, b.blob
-    FROM ",
-            $from,
-            "unnest($7::text[], $8::text[], $9::text[], $10::bytea[])
-        AS b (channel, version, type, blob)
-    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING"
-        )
-    };
-}
-
-/// A checkpoint; one with the same id keeps its parent, as with Python.
-macro_rules! insert_checkpoint {
-    ($from:literal) => {
-        concat!(
-            "INSERT INTO checkpoints
-        (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
-    SELECT $1, $2, $3, $4, $5, $6",
-            $from,
+    FROM unnest($7::text[], $8::text[], $9::text[], $10::bytea[])
+        AS b (channel, version, type, blob)",
+            $condition,
             "
-    ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
-    DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata"
-        )
-    };
-}
-
-/// A checkpoint and the values that are new with it, which claims nothing. Thread, namespace, id,
-/// parent, checkpoint, metadata; channels, versions, types, bytes.
-pub(super) const PUT: &str =
-    concat!("WITH blobs AS (\n    ", insert_blobs!(""), "\n)\n", insert_checkpoint!(" WHERE true"));
-
-/// As [`PUT`], if the claim holds. Answers one row: the thread's deletion, its head, and whether it
-/// was stored.
-macro_rules! put_claimed {
-    ($deletion:literal, $holds:literal) => {
-        concat!(
-            "WITH claim AS (
-    SELECT ",
-            $deletion,
-            " AS deletion, (
-        SELECT max(c.checkpoint_id) FROM checkpoints c
-        WHERE $11 AND c.thread_id = $1 AND c.checkpoint_ns = $2
-    ) AS head
-),
-holds AS (
-    SELECT 1 FROM claim
-    WHERE (NOT $11 OR coalesce(head, '') IN (coalesce($4, ''), $3))",
-            $holds,
-            "
-),
-blobs AS (
-    ",
-            insert_blobs!("holds CROSS JOIN "),
-            "
-),
-stored AS (
-    ",
-            insert_checkpoint!(" FROM holds"),
-            "
-    RETURNING 1
+    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING
 )
-SELECT claim.deletion, claim.head, EXISTS (SELECT 1 FROM stored) FROM claim"
+INSERT INTO checkpoints
+    (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
+SELECT $1, $2, $3, $4, $5, $6",
+            $condition,
+            "
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
+DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata"
         )
     };
 }
 
-/// Besides what [`PUT`] has: must the parent be the head?
-pub(super) const PUT_AT_HEAD: &str = put_claimed!("NULL::text", "");
-
-/// Besides what [`PUT_AT_HEAD`] has: the id that the thread's deletion must be older than, or null.
-pub(super) const PUT_CLAIMED: &str = put_claimed!(
-    "(SELECT d.checkpoint_id FROM durasim_deletions d WHERE d.thread_id = $1)",
-    "\n        AND (deletion IS NULL OR $12::text IS NULL OR deletion < $12)"
-);
-
-macro_rules! insert_writes {
-    ($from:literal, $conflict:literal) => {
+/// The thread was not deleted at this moment or later.
+macro_rules! since {
+    ($moment:literal) => {
         concat!(
-            "INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path,
-        idx, channel, type, blob)
-    SELECT $1, $2, $3, $4, $5, w.idx, w.channel, w.type, w.blob
-    FROM ",
-            $from,
-            "unnest($6::int4[], $7::text[], $8::text[], $9::bytea[])
-        AS w (idx, channel, type, blob)
-    ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO ",
+            "coalesce(",
+            $moment,
+            " > (SELECT d.checkpoint_id FROM durasim_deletions d WHERE d.thread_id = $1), true)"
+        )
+    };
+}
+
+/// The parent is the head, or the checkpoint is, which is then stored once more.
+macro_rules! at_head {
+    () => {
+        "coalesce((
+        SELECT max(c.checkpoint_id) FROM checkpoints c
+        WHERE c.thread_id = $1 AND c.checkpoint_ns = $2
+    ), '') IN (coalesce($4, ''), $3)"
+    };
+}
+
+/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes. A parser may
+/// want a condition before `ON CONFLICT`, to tell it from that of a join.
+pub(super) const PUT: &str = put!(" WHERE true");
+
+/// As [`PUT`].
+pub(super) const PUT_AT_HEAD: &str = put!(concat!(" WHERE ", at_head!()));
+
+/// Besides what [`PUT`] has, a moment.
+pub(super) const PUT_SINCE: &str = put!(concat!(" WHERE ", since!("$11")));
+
+/// As [`PUT_SINCE`].
+pub(super) const PUT_SINCE_AT_HEAD: &str =
+    put!(concat!(" WHERE ", since!("$11"), " AND ", at_head!()));
+
+/// The id of a thread's last deletion. Thread.
+pub(super) const DELETION: &str =
+    "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = $1";
+
+/// Fails (22012) if the thread was deleted at this moment or later. Thread, moment.
+pub(super) const FAIL_IF_DELETED: &str =
+    concat!("SELECT 1 / (CASE WHEN ", since!("$2"), " THEN 1 ELSE 0 END)");
+
+/// The greatest id, or null. Thread, namespace.
+pub(super) const HEAD: &str =
+    "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2";
+
+macro_rules! put_writes {
+    ($condition:expr, $conflict:literal) => {
+        concat!(
+            "INSERT INTO checkpoint_writes
+    (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
+SELECT $1, $2, $3, $4, $5, w.idx, w.channel, w.type, w.blob
+FROM unnest($6::int4[], $7::text[], $8::text[], $9::bytea[]) AS w (idx, channel, type, blob)",
+            $condition,
+            "
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO ",
             $conflict
         )
     };
 }
 
-/// As the plain statement, if the thread was not deleted after the claim. Answers as [`PUT_CLAIMED`].
-macro_rules! writes_claimed {
-    ($conflict:literal) => {
-        concat!(
-            "WITH claim AS (
-    SELECT (SELECT d.checkpoint_id FROM durasim_deletions d WHERE d.thread_id = $1) AS deletion
-),
-holds AS (SELECT 1 FROM claim WHERE deletion IS NULL OR deletion < $10),
-stored AS (
-    ",
-            insert_writes!("holds CROSS JOIN ", $conflict),
-            "
-)
-SELECT claim.deletion, NULL::text, EXISTS (SELECT 1 FROM holds) FROM claim"
-        )
-    };
-}
-
 /// Rows that exist are kept. Thread, namespace, id, task, path; indices, channels, types, bytes.
-pub(super) const ADD_WRITES: &str = insert_writes!("", "NOTHING");
+pub(super) const ADD_WRITES: &str = put_writes!(" WHERE true", "NOTHING");
 
-/// Rows that exist are replaced, but for their path, as with Python.
-pub(super) const REPLACE_WRITES: &str = insert_writes!(
-    "",
+/// Rows that exist are replaced, but for their path, as with Python. As [`ADD_WRITES`].
+pub(super) const REPLACE_WRITES: &str = put_writes!(
+    " WHERE true",
     "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
 );
 
-/// As [`ADD_WRITES`]; besides, the id that the thread's deletion must be older than.
-pub(super) const ADD_WRITES_CLAIMED: &str = writes_claimed!("NOTHING");
+/// Besides what [`ADD_WRITES`] has, a moment.
+pub(super) const ADD_WRITES_SINCE: &str = put_writes!(concat!(" WHERE ", since!("$10")), "NOTHING");
 
-/// As [`REPLACE_WRITES`]; besides, the id that the thread's deletion must be older than.
-pub(super) const REPLACE_WRITES_CLAIMED: &str = writes_claimed!(
+/// Besides what [`REPLACE_WRITES`] has, a moment.
+pub(super) const REPLACE_WRITES_SINCE: &str = put_writes!(
+    concat!(" WHERE ", since!("$10")),
     "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
 );
 
@@ -279,9 +263,12 @@ WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id < $3 AND checkpoin
 pub(super) const SWEEP: &str = "
 DELETE FROM checkpoint_blobs b
 WHERE b.thread_id = $1 AND NOT EXISTS (
-    SELECT 1 FROM checkpoints c
-    WHERE c.thread_id = b.thread_id AND c.checkpoint_ns = b.checkpoint_ns
-        AND c.checkpoint -> 'channel_versions' ->> b.channel = b.version
+    SELECT 1 FROM (
+        SELECT c.checkpoint_ns, v.key, v.value FROM checkpoints c
+        CROSS JOIN LATERAL jsonb_each_text(c.checkpoint -> 'channel_versions') v
+        WHERE c.thread_id = $1
+    ) held
+    WHERE held.checkpoint_ns = b.checkpoint_ns AND held.key = b.channel AND held.value = b.version
 )";
 
 /// The checkpoints that runs made, and what stands beside them; answers their threads. Runs.
@@ -322,8 +309,11 @@ FROM told t
 UNION ALL
 SELECT 1, NULL::text, NULL::text, b.channel, b.version, b.type, NULL::jsonb, b.blob, 0
 FROM (SELECT DISTINCT name, version FROM told) held
-INNER JOIN checkpoint_blobs b ON b.thread_id = $1 AND b.checkpoint_ns = $2
-    AND b.channel = held.name AND b.version = held.version
+CROSS JOIN LATERAL (
+    SELECT * FROM checkpoint_blobs
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND channel = held.name AND version = held.version
+    LIMIT 1
+) b
 UNION ALL
 SELECT 2, w.checkpoint_id, w.task_id, w.channel, NULL::text, w.type, NULL::jsonb, w.blob, w.idx
 FROM target t

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
-use super::connection::{Parameter, query};
+use super::connection::{Parameter, execute, query};
 use super::errors::Failure;
 use super::lock::{Lock, locked};
 use super::put::texts;
@@ -27,10 +27,10 @@ pub(super) async fn delete(
 ) -> Result<(), Failure> {
     let mut parameters: Vec<Parameter<'_>> = vec![(&thread, Type::TEXT)];
     match &moment {
-        None => query(client, sql::DELETE, &parameters).await?,
+        None => execute(client, sql::DELETE, &parameters).await?,
         Some(moment) => {
             parameters.push((moment, Type::TEXT));
-            let delete = query(client, sql::DELETE_AND_REMEMBER, &parameters);
+            let delete = execute(client, sql::DELETE_AND_REMEMBER, &parameters);
             locked(client, Lock::Alone, thread, delete).await?
         }
     };
@@ -59,7 +59,7 @@ pub(super) async fn prune(client: &Client, thread: &str) -> Result<(), Failure> 
             (&id, Type::TEXT),
             (&needed, Type::TEXT_ARRAY),
         ];
-        query(client, sql::PRUNE, &parameters).await?;
+        execute(client, sql::PRUNE, &parameters).await?;
     }
     sweep(client, thread).await
 }
@@ -68,7 +68,7 @@ pub(super) async fn prune(client: &Client, thread: &str) -> Result<(), Failure> 
 /// find its value there and rely on it.
 async fn sweep(client: &Client, thread: &str) -> Result<(), Failure> {
     let parameters: [Parameter<'_>; 1] = [(&thread, Type::TEXT)];
-    locked(client, Lock::Alone, thread, query(client, sql::SWEEP, &parameters)).await?;
+    locked(client, Lock::Alone, thread, execute(client, sql::SWEEP, &parameters)).await?;
     Ok(())
 }
 

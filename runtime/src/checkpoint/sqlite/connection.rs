@@ -1,11 +1,13 @@
 //! A connection: how it is prepared, and transactions on it.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{SqliteOptions, Synchronous, claims, rows};
+use crate::checkpoint::codec::Encodings;
 use crate::checkpoint::saver::{LateWrites, SaverError};
 use crate::doors::Opener;
 
@@ -35,6 +37,7 @@ impl From<SaverError> for Failure {
 /// A file that is open.
 pub(super) struct OpenFile {
     pub(super) connection: Connection,
+    pub(super) encodings: RefCell<Encodings>,
 }
 
 impl OpenFile {
@@ -45,7 +48,7 @@ impl OpenFile {
     ) -> Result<OpenFile, Failure> {
         let connection = opener.open(path)?;
         prepare(&connection, options.synchronous, options.late_writes)?;
-        Ok(OpenFile { connection })
+        Ok(OpenFile { connection, encodings: RefCell::default() })
     }
 
     pub(super) fn close(self) -> Result<(), Failure> {

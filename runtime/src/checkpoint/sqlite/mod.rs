@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-use super::codec::{encode, encode_checkpoint, encode_metadata};
+use super::codec::{encode, encode_checkpoint_with, encode_metadata};
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
 use super::saver::{
@@ -195,11 +195,12 @@ impl Saver for SqliteSaver {
         let late_writes = self.late_writes;
         // Encoded when its turn has come: what waits shares its values with the run.
         self.submit(Kind::Put, fate, point, move |file| {
+            let blob = encode_checkpoint_with(&checkpoint, &mut file.encodings.borrow_mut())?;
             let row = CheckpointRow {
                 key: &key,
                 id: &checkpoint.id,
                 parent: parent.as_deref(),
-                checkpoint: &encode_checkpoint(&checkpoint)?,
+                checkpoint: &blob,
                 metadata: &encode_metadata(&metadata),
             };
             row.put(&file.connection, &claim, late_writes)

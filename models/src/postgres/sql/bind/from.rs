@@ -182,7 +182,7 @@ impl Binder<'_> {
     ) -> Result<From> {
         let args = args.iter().map(positional).collect::<Result<Vec<_>>>()?;
         if name == "unnest" {
-            return self.unnest(args.into_iter(), alias);
+            return self.unnest(args, alias);
         }
         let args = args.into_iter().map(|arg| self.expr(arg)).collect::<Result<Vec<_>>>()?;
         let called = alias.map_or_else(|| name.to_owned(), |alias| names::ident(&alias.name));
@@ -266,12 +266,12 @@ impl Binder<'_> {
             return Err(PgError::new("42809", "the target is not a table"));
         };
         let mut from = vec![item];
-        let (more, conditions) = self.from_beside(beside)?;
+        let (more, conditions) = self.beside(beside)?;
         from.extend(more);
         Ok((oid, from, conditions))
     }
 
-    fn from_beside(&mut self, beside: &[TableWithJoins]) -> Result<(Vec<From>, Vec<Expr>)> {
+    fn beside(&mut self, beside: &[TableWithJoins]) -> Result<(Vec<From>, Vec<Expr>)> {
         if beside.iter().any(|tree| tree.joins.iter().any(|join| is_left(&join.join_operator))) {
             return Err(PgError::unsupported("LEFT JOIN beside a target"));
         }

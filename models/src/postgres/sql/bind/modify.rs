@@ -12,7 +12,8 @@ use super::{Binder, names};
 use crate::postgres::error::{PgError, Result};
 use crate::postgres::locks::Mode;
 use crate::postgres::sql::{
-    Action, Body, Conflict, Delete, Expr, Field, From, Insert, Query, Select, Update,
+    self, Action, Body, Conflict, ConflictUpdate, Delete, Expr, Field, From, Insert, InsertSource,
+    Query, Select, Update,
 };
 use crate::postgres::store::{Column, Table};
 use crate::postgres::types::Type;
@@ -81,12 +82,13 @@ impl Binder<'_> {
             Some(alias) => names::ident(&alias.alias),
         };
         let columns = self.target_columns(table, &ast.columns)?;
-        let (source, values) = self.source(table, &columns, ast.source.as_deref())?;
-        let columns = match (&source, &values) {
-            (Some(query), _) => columns[..width(query).min(columns.len())].to_vec(),
-            (None, Some(rows)) => columns[..rows.first().map_or(0, Vec::len)].to_vec(),
-            (None, None) => Vec::new(),
+        let source = self.source(table, &columns, ast.source.as_deref())?;
+        let width = match &source {
+            InsertSource::Query(query) => width(query),
+            InsertSource::Values(rows) => rows.first().map_or(0, Vec::len),
+            InsertSource::Defaults => 0,
         };
+        let columns = columns[..width].to_vec();
         let stored = Item { alias, columns: fields_of(table), hidden: false };
         self.scopes.push(Scope { items: vec![stored], ..Scope::default() });
         let conflict = match &ast.on {
@@ -98,7 +100,7 @@ impl Binder<'_> {
         self.scopes.pop();
         let (conflict, (returning, fields)) = (conflict?, returning?);
         let table = table.oid;
-        let insert = Insert { table, columns, source, values, conflict, returning };
+        let insert = Insert { table, columns, source, conflict, returning };
         Ok((Action::Insert(Box::new(insert)), fields))
     }
 
@@ -119,15 +121,13 @@ impl Binder<'_> {
         Ok(columns)
     }
 
-    /// Where the rows come from: a query, or values as they stand, or neither.
-    #[allow(clippy::type_complexity)]
     fn source(
         &mut self,
         table: &Table,
         columns: &[usize],
         ast: Option<&ast::Query>,
-    ) -> Result<(Option<Query>, Option<Vec<Vec<Option<Expr>>>>)> {
-        let Some(ast) = ast else { return Ok((None, None)) };
+    ) -> Result<InsertSource> {
+        let Some(ast) = ast else { return Ok(InsertSource::Defaults) };
         let check = |width: usize| match width.cmp(&columns.len()) {
             std::cmp::Ordering::Greater => {
                 Err(PgError::new("42601", "INSERT has more expressions than target columns"))
@@ -152,7 +152,7 @@ impl Binder<'_> {
             if rows.iter().any(|row| row.len() != width) {
                 return Err(PgError::new("42601", "VALUES lists must all be the same length"));
             }
-            return Ok((None, Some(rows)));
+            return Ok(InsertSource::Values(rows));
         }
         let (mut query, fields) = self.query(ast, false)?;
         check(fields.len())?;
@@ -162,7 +162,7 @@ impl Binder<'_> {
                 self.assign_output(&mut query.body, at, field.ty, column)?;
             }
         }
-        Ok((Some(query), None))
+        Ok(InsertSource::Query(query))
     }
 
     fn assign_output(
@@ -238,18 +238,15 @@ impl Binder<'_> {
                     }
                 };
                 self.scope().items.pop();
-                Some((assignments?, condition?))
+                let (assignments, condition) = (assignments?, condition?);
+                Some(ConflictUpdate { assignments, condition })
             }
         };
         Ok(Conflict { index, update })
     }
 
-    fn assignments(
-        &mut self,
-        table: &Table,
-        all: &[Assignment],
-    ) -> Result<Vec<(usize, Option<Expr>)>> {
-        let mut bound: Vec<(usize, Option<Expr>)> = Vec::new();
+    fn assignments(&mut self, table: &Table, all: &[Assignment]) -> Result<Vec<sql::Assignment>> {
+        let mut bound: Vec<sql::Assignment> = Vec::new();
         for assignment in all {
             let AssignmentTarget::ColumnName(name) = &assignment.target else {
                 return Err(PgError::unsupported(format_args!("SET {assignment}")));

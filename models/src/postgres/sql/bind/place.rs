@@ -14,9 +14,10 @@ pub(super) fn conditions(store: &Store, from: &mut [From], all: Vec<Expr>) -> Ve
             Some(item) => from[item].filter.push(condition),
         }
     }
-    for at in 0..from.len() {
-        let Source::Table(oid) = from[at].source else { continue };
-        from[at].probe = probe(store, oid, at, &from[at]);
+    for (at, from) in from.iter_mut().enumerate() {
+        if let Source::Table(oid) = from.source {
+            from.probe = probe(store, oid, at, from);
+        }
     }
     of_none
 }

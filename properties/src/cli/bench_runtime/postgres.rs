@@ -1,0 +1,109 @@
+//! What a PostgreSQL server costs: each durability against a bare loop that commits a row a step, and
+//! against what Python does with it. All of them take turns, round by round.
+
+use std::sync::Arc;
+
+use durasim_runtime::checkpoint::postgres::PostgresSaver;
+use durasim_runtime::pregel::RunConfig;
+use durasim_runtime::{Doors, Durability, Saver};
+use tokio_postgres::NoTls;
+
+use super::sqlite::{Beside, median};
+use super::{Figure, LOOP, counting, memory, micros, now};
+
+/// Steps a second of Python LangGraph 1.2.9 on loopback at sync, on a like machine.
+const PYTHON: f64 = 330.0;
+
+/// Figures, and a line on where and how they were measured.
+pub(super) async fn bench(url: &str, rounds: u32) -> Result<(Vec<Figure>, String), String> {
+    let server = connect(url).await?;
+    let shown = ["server_version", "fsync", "synchronous_commit"];
+    let mut settings = Vec::new();
+    for name in shown {
+        let row = server.query_one(&format!("SHOW {name}"), &[]).await.map_err(told)?;
+        settings.push(format!("{name} {}", row.get::<_, String>(0)));
+    }
+    let about = format!("PostgreSQL: on loopback, {}.", settings.join(", "));
+
+    let mut floor = Vec::new();
+    let ways = [
+        (Durability::Sync, Beside::Little),
+        (Durability::Async, Beside::Little),
+        (Durability::Exit, Beside::Little),
+        (Durability::Sync, Beside::Large),
+    ];
+    let mut costs = vec![Vec::new(); ways.len()];
+    let mut in_memory = Vec::new();
+    let saver = PostgresSaver::open(url, &Doors::production()).await.map_err(told)?;
+    for _ in 0..rounds.min(7) {
+        floor.push(commit(&server).await?);
+        in_memory.push(run(memory(), Durability::Exit, Beside::Little).await?);
+        for ((durability, beside), costs) in ways.iter().zip(&mut costs) {
+            saver.delete_thread("t").await.map_err(told)?;
+            costs.push(run(saver.clone(), *durability, *beside).await?);
+        }
+    }
+    let floor = median(floor);
+    let exit_most = median(in_memory) + 2.0 * floor / (LOOP + 2) as f64;
+    let of = |name, per_unit, aim| Figure {
+        name,
+        unit: "us a step",
+        per_unit,
+        of_floor: Some(per_unit / floor),
+        aim,
+    };
+    let five_times = format!("{:.0}: 5 times Python", 1e6 / (5.0 * PYTHON));
+    let [sync, beside, exit, large] = [0, 1, 2, 3].map(|i| median(costs[i].clone()));
+    let figures = vec![
+        of("PostgreSQL: one bare row and commit a step (the floor)", floor, "-".to_owned()),
+        of("PostgreSQL: the loop at sync", sync, five_times.clone()),
+        of("PostgreSQL: the loop at async", beside, five_times),
+        of("PostgreSQL: the loop at exit", exit, format!("{exit_most:.1}: memory and 2 commits")),
+        of("PostgreSQL: sync, beside 1 MiB that no step touches", large, "as without".to_owned()),
+    ];
+    Ok((figures, about))
+}
+
+/// Microseconds a step of bare commits, one row each.
+async fn commit(server: &tokio_postgres::Client) -> Result<f64, String> {
+    let setup = "DROP TABLE IF EXISTS bench_floor; CREATE TABLE bench_floor (n BIGINT PRIMARY KEY, text TEXT)";
+    server.batch_execute(setup).await.map_err(told)?;
+    let insert = server.prepare("INSERT INTO bench_floor VALUES ($1, $2)").await.map_err(told)?;
+    let text = "x".repeat(1_000);
+    let started = now();
+    for n in 0..LOOP as i64 {
+        server.execute(&insert, &[&n, &text]).await.map_err(told)?;
+    }
+    Ok(micros(started) / LOOP as f64)
+}
+
+/// Microseconds a checkpoint of one run on a fresh thread.
+async fn run(saver: Arc<dyn Saver>, durability: Durability, beside: Beside) -> Result<f64, String> {
+    let graph = counting(Some(saver), LOOP)?;
+    let mut config = RunConfig::new("t").durability(durability);
+    config.recursion_limit = 1_000_000;
+    let input = beside.input();
+    let started = now();
+    graph.invoke(input, config).await.map_err(told)?;
+    // The input's checkpoint, the start's, and one a node.
+    Ok(micros(started) / (LOOP + 2) as f64)
+}
+
+async fn connect(url: &str) -> Result<tokio_postgres::Client, String> {
+    let config: tokio_postgres::Config = url.parse().map_err(told)?;
+    let host = match config.get_hosts().first() {
+        Some(tokio_postgres::config::Host::Tcp(host)) => host.clone(),
+        _ => return Err(format!("{url}: names no host")),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let stream = tokio::net::TcpStream::connect((host.as_str(), port)).await;
+    let stream = stream.map_err(|error| format!("{host}:{port}: {error}"))?;
+    stream.set_nodelay(true).map_err(told)?;
+    let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(told)?;
+    drop(tokio::spawn(connection));
+    Ok(client)
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

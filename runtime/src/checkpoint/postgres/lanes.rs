@@ -1,0 +1,291 @@
+//! Writes on their way to a thread: those that wait go together.
+//!
+//! The writes of a thread stand in a lane, in the order in which they were submitted, and one task
+//! works it off. Whatever waits is one transaction, sent whole without waiting for answers in
+//! between: one round trip and one commit, however many there are. A step's pending writes and its
+//! checkpoint thus cost one round trip. Where one of them fails none has landed, and they are sent
+//! again one by one, to tell who is to blame.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, maybe_done};
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::connection::{Again, Store, query};
+use super::errors::Failure;
+use super::lock::Lock;
+use super::put::{CheckpointRows, WriteRows};
+use super::statements as sql;
+use crate::checkpoint::saver::{Fate, Landing, SaverError};
+use crate::doors::{Pass, Point};
+
+/// Writes in one transaction, at most.
+const MOST: usize = 32;
+
+/// The lanes of a saver. Clones share them.
+#[derive(Clone)]
+pub(super) struct Lanes {
+    store: Store,
+    /// By thread; one is there for as long as it is worked off.
+    waiting: Arc<Mutex<BTreeMap<Arc<str>, VecDeque<Write>>>>,
+}
+
+/// What is to be stored.
+pub(super) enum Rows {
+    Checkpoint(CheckpointRows),
+    Writes(WriteRows),
+}
+
+struct Write {
+    rows: Rows,
+    fate: Fate,
+    landed: oneshot::Sender<Result<(), SaverError>>,
+    /// The point is left when the write is over.
+    _pass: Pass,
+}
+
+impl Write {
+    fn end(self, result: Result<(), SaverError>) {
+        if let Err(error) = &result {
+            self.fate.lose(error);
+        }
+        // Who does not wait any more does not mind.
+        let _ = self.landed.send(result);
+    }
+}
+
+impl Lanes {
+    pub fn new(store: &Store) -> Lanes {
+        Lanes { store: store.clone(), waiting: Arc::default() }
+    }
+
+    /// Resolves when the write has its place in its thread's lane, and gives what resolves when it
+    /// has landed. What has a place runs to its end.
+    pub fn submit(
+        &self,
+        point: Point,
+        rows: Result<Rows, SaverError>,
+        fate: Fate,
+    ) -> BoxFuture<'static, Landing> {
+        let lanes = self.clone();
+        Box::pin(async move {
+            let pass = lanes.store.doors.gate.pass(|| point).await;
+            let (landed, landing) = oneshot::channel();
+            match rows {
+                Ok(rows) => {
+                    let thread = rows.thread().clone();
+                    lanes.enter(thread, Write { rows, fate, landed, _pass: pass });
+                }
+                Err(error) => {
+                    fate.lose(&error);
+                    let _ = landed.send(Err(error));
+                }
+            }
+            let landing = async move { landing.await.unwrap_or(Err(SaverError::Cancelled)) };
+            Box::pin(landing) as Landing
+        })
+    }
+
+    fn enter(&self, thread: Arc<str>, write: Write) {
+        let mut waiting = self.waiting();
+        if let Some(lane) = waiting.get_mut(&thread) {
+            lane.push_back(write);
+            return;
+        }
+        waiting.insert(thread.clone(), VecDeque::from([write]));
+        drop(waiting);
+        let worker = Worker { lanes: self.clone(), thread };
+        drop(self.store.doors.executor.spawn("postgres", worker.work_off()));
+    }
+
+    /// Nothing under this lock can fail half done.
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, VecDeque<Write>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be sent next. A lane with nothing in it is gone.
+    fn take(&self, thread: &str) -> Option<Vec<Write>> {
+        let mut waiting = self.waiting();
+        let lane = waiting.get_mut(thread)?;
+        if lane.is_empty() {
+            waiting.remove(thread);
+            return None;
+        }
+        let most = lane.len().min(MOST);
+        Some(lane.drain(..most).collect())
+    }
+
+    async fn send(&self, group: Vec<Write>) {
+        let is_free = |write: &Write| !write.fate.is_lost() && write.rows.goes_with_others();
+        if group.len() > 1 && group.iter().all(is_free) {
+            let (rows, rest): (Vec<Rows>, Vec<_>) = group.into_iter().map(Write::parts).unzip();
+            let sent = self
+                .store
+                .persist(Again::Yes, &rows, |rows, client| Box::pin(together(rows, client)));
+            let result = sent.await;
+            let group = rows.into_iter().zip(rest).map(Write::whole);
+            match result {
+                Ok(()) => group.for_each(|write| write.end(Ok(()))),
+                Err(Failure::Sql(_) | Failure::Saver(_)) => {
+                    self.send_one_by_one(group.collect()).await;
+                }
+                Err(failure) => {
+                    let error = self.store.error(failure);
+                    group.for_each(|write| write.end(Err(error.clone())));
+                }
+            }
+            return;
+        }
+        self.send_one_by_one(group).await;
+    }
+
+    async fn send_one_by_one(&self, group: Vec<Write>) {
+        for write in group {
+            let refusal = match write.rows {
+                Rows::Checkpoint(_) => write.fate.refusal(),
+                Rows::Writes(_) => None,
+            };
+            let result = match refusal {
+                Some(refusal) => Err(refusal),
+                None => {
+                    let sent = self.store.persist(Again::Yes, &write.rows, |rows, client| {
+                        Box::pin(rows.put(client))
+                    });
+                    sent.await.map_err(|failure| self.store.error(failure))
+                }
+            };
+            write.end(result);
+        }
+    }
+}
+
+/// A [`Write`] without its rows.
+type Rest = (Fate, oneshot::Sender<Result<(), SaverError>>, Pass);
+
+impl Write {
+    fn parts(self) -> (Rows, Rest) {
+        (self.rows, (self.fate, self.landed, self._pass))
+    }
+
+    fn whole((rows, (fate, landed, pass)): (Rows, Rest)) -> Write {
+        Write { rows, fate, landed, _pass: pass }
+    }
+}
+
+/// Works one lane off. When it is cut short, those who wait there are told.
+struct Worker {
+    lanes: Lanes,
+    thread: Arc<str>,
+}
+
+impl Worker {
+    async fn work_off(self) {
+        // Who is about to submit the next write may do so first.
+        one_turn().await;
+        while let Some(group) = self.lanes.take(&self.thread) {
+            self.lanes.send(group).await;
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let left = self.lanes.waiting().remove(&self.thread);
+        drop(left);
+    }
+}
+
+async fn one_turn() {
+    let mut has_waited = false;
+    poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+impl Rows {
+    fn thread(&self) -> &Arc<str> {
+        match self {
+            Rows::Checkpoint(rows) => &rows.key.thread,
+            Rows::Writes(rows) => &rows.put.key.thread,
+        }
+    }
+
+    /// A checkpoint whose parent must be the head cannot tell while others are before it.
+    fn goes_with_others(&self) -> bool {
+        match self {
+            Rows::Checkpoint(rows) => !rows.claim.parent_is_head,
+            Rows::Writes(_) => true,
+        }
+    }
+
+    /// The moment that the thread's deletion must be older than.
+    fn since(&self) -> Option<&str> {
+        match self {
+            Rows::Checkpoint(rows) => rows.since(),
+            Rows::Writes(rows) => rows.since(),
+        }
+    }
+
+    /// On its own, with what it claims.
+    async fn put(&self, client: &Client) -> Result<(), Failure> {
+        match self {
+            Rows::Checkpoint(rows) => rows.put(client).await,
+            Rows::Writes(rows) => rows.put(client).await,
+        }
+    }
+
+    /// Whatever it claims; the transaction around it has looked after that.
+    async fn store(&self, client: &Client) -> Result<(), Failure> {
+        match self {
+            Rows::Checkpoint(rows) => rows.store(client).await,
+            Rows::Writes(rows) => rows.store(client).await,
+        }
+    }
+}
+
+/// All rows, of one thread, in one transaction. Everything is sent when this is first polled.
+async fn together(rows: &[Rows], client: &Client) -> Result<(), Failure> {
+    let thread = &**rows[0].thread();
+    let since: BTreeSet<&str> = rows.iter().filter_map(Rows::since).collect();
+    let begin = match since.is_empty() {
+        true => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
+        false => Lock::Shared.begin(thread),
+    };
+    let simple = |text| async move { Ok(client.batch_execute(text).await?) };
+    let mut all: Vec<BoxFuture<'_, Result<(), Failure>>> = vec![Box::pin(simple(&begin))];
+    for since in &since {
+        all.push(Box::pin(async move {
+            let parameters = [(&thread as _, Type::TEXT), (since as _, Type::TEXT)];
+            query(client, sql::FAIL_IF_DELETED, &parameters).await.map(drop)
+        }));
+    }
+    all.extend(rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>));
+    all.push(Box::pin(simple("COMMIT")));
+    in_order(all).await
+}
+
+/// Polls all of them, always in this order, to the end, and gives the first failure.
+async fn in_order(all: Vec<BoxFuture<'_, Result<(), Failure>>>) -> Result<(), Failure> {
+    let mut all: Vec<_> = all.into_iter().map(maybe_done).collect();
+    poll_fn(|cx| {
+        let pending = all.iter_mut().map(|one| Pin::new(one).poll(cx).is_pending());
+        match pending.fold(false, |any, one| any | one) {
+            false => Poll::Ready(()),
+            true => Poll::Pending,
+        }
+    })
+    .await;
+    let results = all.iter_mut().filter_map(|one| Pin::new(one).take_output());
+    results.collect()
+}

@@ -1,0 +1,193 @@
+//! What a user is told when the database is not as it should be: where it is, what is wrong, and what
+//! to do. Codes are PostgreSQL's own (appendix A of its documentation).
+#![cfg(not(madsim))]
+
+mod checkpoint_support;
+mod postgres_support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use checkpoint_support::{block_on, checkpoint, key, metadata};
+use durasim_runtime::Doors;
+use durasim_runtime::checkpoint::Source;
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
+use durasim_runtime::checkpoint::saver::{Put, Saver};
+use postgres_support::{Server, connect};
+
+async fn open(url: &str) -> Result<Arc<PostgresSaver>, String> {
+    let options =
+        PostgresOptions { outage_limit: Duration::from_millis(100), ..PostgresOptions::default() };
+    let opened = PostgresSaver::open_with(url, &Doors::production(), options).await;
+    opened.map_err(|error| error.to_string())
+}
+
+async fn refused(url: &str) -> String {
+    open(url).await.err().expect("it cannot be opened")
+}
+
+async fn put(saver: &dyn Saver) -> Result<(), String> {
+    let put = Put::new(&key("t", ""), None, checkpoint(0), metadata(Source::Input, -1));
+    saver.put(put).await.map_err(|error| error.to_string())
+}
+
+/// Every part of the message must be there, and never the password.
+#[track_caller]
+fn says(problem: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(problem.contains(part), "{part:?} is not in: {problem}");
+    }
+    assert!(!problem.contains("s3cret"), "{problem}");
+}
+
+#[test]
+fn a_url_that_cannot_be_used() {
+    block_on(async {
+        for (url, parts) in [
+            ("", ["it names no user"]),
+            ("postgres://u:s3cret@", ["it names no host"]),
+            ("postgres://localhost/db", ["it names no user"]),
+            ("postgres://u:s3cret@h:port/db", ["port"]),
+            ("postgres://u:s3cret@%2Fvar%2Frun/db", ["Unix sockets are not supported"]),
+            ("postgres://u:s3cret@h/db?colour=red", ["colour"]),
+            ("postgres://u:s3cret@h/db?sslmode=verify-ca", ["use verify-full"]),
+            ("postgres://u:s3cret@h/db?sslmode=maybe", ["sslmode"]),
+            ("postgres://u:s3cret@h/db?sslrootcert=/ca.pem", ["root_certificates"]),
+            ("postgres://u:s3cret@h/db?target_session_attrs=read-write", ["name the primary"]),
+            ("postgres://u:s3cret@h/db?load_balance_hosts=random", ["tried in order"]),
+        ] {
+            let problem = refused(url).await;
+            says(&problem, &["the postgres URL cannot be used"]);
+            says(&problem, &parts);
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    block_on(async {
+        // Nobody may listen there: it is the discard port.
+        let problem = refused("postgres://u:s3cret@127.0.0.1:9/db").await;
+        says(&problem, &["database \"db\" on 127.0.0.1:9", "cannot reach postgres at 127.0.0.1:9"]);
+        let both = refused("postgres://u:s3cret@127.0.0.1:9,127.0.0.1:11/db").await;
+        says(&both, &["127.0.0.1:9 or 127.0.0.1:11"]);
+    });
+}
+
+/// Somebody who takes the connection and says nothing.
+#[test]
+fn a_server_that_does_not_answer() {
+    block_on(async {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let url = format!("postgres://u:s3cret@127.0.0.1:{port}/db?connect_timeout=1");
+        let problem = tokio::time::timeout(Duration::from_secs(10), refused(&url)).await.unwrap();
+        says(&problem, &["cannot reach postgres", "no answer within 1s"]);
+    });
+}
+
+#[test]
+fn a_database_that_does_not_have_us() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("access");
+        let (start, database) = url.rsplit_once('/').unwrap();
+        let client = connect(&url).await;
+        let role = format!("r{}", std::process::id());
+        let make = format!(
+            "CREATE ROLE {role} LOGIN PASSWORD 's3cret'; REVOKE ALL ON SCHEMA public FROM public"
+        );
+        client.batch_execute(&make).await.unwrap();
+        let at = start.rsplit_once('@').unwrap().1;
+
+        let problem = refused(&format!("postgres://{role}:not-s3cret@{at}/{database}")).await;
+        says(&problem, &["28P01", "check user and password"]);
+        let problem = refused(&format!("{start}/no_such_database")).await;
+        says(&problem, &["3D000", "\"no_such_database\"", "create the database"]);
+        let of_role = format!("postgres://{role}:s3cret@{at}/{database}");
+        says(&refused(&of_role).await, &["3F000", "the user may not use it"]);
+        let grant = format!("GRANT USAGE ON SCHEMA public TO {role}");
+        client.batch_execute(&grant).await.unwrap();
+        says(&refused(&of_role).await, &["42501", "CREATE on the schema"]);
+
+        // Set up by somebody else, with nothing for the role but reading.
+        open(&url).await.unwrap();
+        let grant = format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}");
+        client.batch_execute(&grant).await.unwrap();
+        let saver = open(&of_role).await.unwrap();
+        says(&put(&*saver).await.unwrap_err(), &["42501", "INSERT"]);
+        assert_eq!(saver.get_tuple(&key("t", ""), None).await.unwrap(), None);
+        let gone = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+        drop(saver);
+        client.batch_execute(&gone).await.unwrap();
+    });
+}
+
+#[test]
+fn a_database_that_takes_nothing() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("standby");
+        open(&url).await.unwrap();
+        let read_only = "options=-cdefault_transaction_read_only%3Don";
+        let saver = open(&format!("{url}?{read_only}")).await.unwrap();
+        says(&put(&*saver).await.unwrap_err(), &["25006", "name the primary"]);
+
+        let client = connect(&url).await;
+        let full = "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN RAISE 'could not extend file: No space left on device' \
+             USING ERRCODE = '53100'; END $$; \
+             CREATE TRIGGER full_disk BEFORE INSERT ON checkpoints \
+             FOR EACH ROW EXECUTE FUNCTION full_disk()";
+        client.batch_execute(full).await.unwrap();
+        let saver = open(&url).await.unwrap();
+        says(&put(&*saver).await.unwrap_err(), &["53100", "disk is full"]);
+        client.batch_execute("DROP TABLE checkpoints").await.unwrap();
+        says(&put(&*saver).await.unwrap_err(), &["42P01", "dropped"]);
+    });
+}
+
+#[test]
+fn a_server_that_has_no_connection_left() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("crowded");
+        open(&url).await.unwrap();
+        let client = connect(&url).await;
+        let role = format!("c{}", std::process::id());
+        let make = format!(
+            "CREATE ROLE {role} LOGIN PASSWORD 's3cret' CONNECTION LIMIT 0; \
+             GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}"
+        );
+        client.batch_execute(&make).await.unwrap();
+        let (start, database) = url.rsplit_once('/').unwrap();
+        let at = start.rsplit_once('@').unwrap().1;
+        let of_role = format!("postgres://{role}:s3cret@{at}/{database}");
+        says(&refused(&of_role).await, &["53300", "max_connections"]);
+
+        // And it is waited for: one goes, and the call goes on.
+        client.batch_execute(&format!("ALTER ROLE {role} CONNECTION LIMIT 2")).await.unwrap();
+        let saver = PostgresSaver::open(&of_role, &Doors::production()).await.unwrap();
+        client.batch_execute(&format!("ALTER ROLE {role} CONNECTION LIMIT 0")).await.unwrap();
+        let more = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            client.batch_execute(&format!("ALTER ROLE {role} CONNECTION LIMIT 2")).await.unwrap();
+        };
+        let (stored, ()) = futures::join!(put(&*saver), more);
+        stored.unwrap();
+        drop(saver);
+        let gone = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+        client.batch_execute(&gone).await.unwrap();
+    });
+}
+
+#[test]
+fn a_closed_saver_says_so() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let saver = open(&server.database("closed")).await.unwrap();
+        put(&*saver).await.unwrap();
+        saver.close();
+        says(&put(&*saver).await.unwrap_err(), &["the saver is closed"]);
+    });
+}
