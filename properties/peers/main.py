@@ -15,7 +15,7 @@ from stores import Stores
 STORES = ("memory", "sqlite", "postgres")
 PARTS = ("conformance", "interop")
 # States of values that each side makes, for each store.
-STATES = 300
+STATES = 250
 # Of the differences of one check, so many are shown.
 SHOWN = 6
 
@@ -76,7 +76,7 @@ def interop(given, report, stores, store):
     if not given.case:
         altered(given, report, stores, store)
         carried(given, report, stores, store)
-    for case, results in workers.all_cases(given.binary, store, stores, paths):
+    for case, results in workers.all_cases(given.pool, given.binary, store, stores, paths):
         for plan, found in results:
             problems = [f"{at}: recorded {shown(a)}, observed {shown(b)}" for at, a, b in found]
             divide = len([side for side in plan if side == plan[0]])
@@ -85,7 +85,7 @@ def interop(given, report, stores, store):
             report.check(f"runs {plan[0]} to {plan[-1]}", store, name, problems, again)
 
 
-    for side, case, results in workers.killed(given.binary, store, stores, paths):
+    for side, case, results in workers.killed(given.pool, given.binary, store, stores, paths):
         for point, problems in results:
             name = f"{case['name']}: {side} is killed after {point} writes"
             again = f"--only interop --store {store} --case {case['name']}"
@@ -103,7 +103,7 @@ def altered(given, report, stores, store):
 
 def carried(given, report, stores, store):
     seeds = list(range(given.seed, given.seed + STATES))
-    for origin, seed, problems in workers.carried(given.binary, store, stores, seeds):
+    for origin, seed, problems in workers.carried(given.pool, given.binary, store, stores, seeds):
         again = f"--only interop --store {store} --seed {seed}"
         report.check(f"values made by {origin}", store, f"seed {seed}", problems, again)
 
@@ -131,7 +131,7 @@ def main():
     report = Report(given.json)
     if not given.json and given.only != "conformance":
         print(f"values from seed {given.seed}; again with --seed {given.seed}")
-    with tempfile.TemporaryDirectory(prefix="durasim-peers-") as folder:
+    with tempfile.TemporaryDirectory(prefix="durasim-peers-") as folder, workers.pool() as given.pool:
         stores = Stores(folder, given.postgres)
         for part in (conformance, interop):
             if given.only not in (None, part.__name__):
