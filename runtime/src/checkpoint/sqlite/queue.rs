@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::call::{Call, Kind};
 use super::connection::{Failure, OpenFile};
-use super::{SqliteOptions, commit};
+use super::{FileProblem, SqliteOptions, commit};
 use crate::checkpoint::saver::SaverError;
 use crate::doors::Doors;
 
@@ -182,7 +182,11 @@ impl Inner {
     fn told(&self, failure: Failure, waited: Duration) -> SaverError {
         match failure {
             Failure::Saver(error) => error,
-            Failure::Sql(error) => SaverError::Store(format!("{}: {error}", self.path)),
+            Failure::Sql(error) => match FileProblem::of(&error) {
+                Some(problem) => SaverError::File { path: self.path.to_string(), problem },
+                None => SaverError::Store(format!("{}: {error}", self.path)),
+            },
+            Failure::File(problem) => SaverError::File { path: self.path.to_string(), problem },
             Failure::Busy(error) => self.still_locked(waited, &error),
         }
     }
