@@ -83,20 +83,6 @@ fn tables_and_settings_are_langgraphs() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_a_clear_error() {
-    let file = TestFile::new("no-database");
-    std::fs::write(file.path(), "x".repeat(5000)).unwrap();
-    block_on(async {
-        let opened = SqliteSaver::open(file.path(), &Doors::production()).await;
-        let error = opened.err().expect("an error").to_string();
-        assert!(error.contains(file.path()) && error.contains("not a database"), "{error}");
-        let opened = SqliteSaver::open("/nowhere/at/all.sqlite", &Doors::production()).await;
-        let error = opened.err().expect("an error").to_string();
-        assert!(error.contains("/nowhere/at/all.sqlite"), "{error}");
-    });
-}
-
-#[test]
 fn normal_synchronous_is_a_choice() {
     let file = TestFile::new("normal");
     let options = SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };

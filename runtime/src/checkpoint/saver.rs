@@ -6,6 +6,7 @@ use futures::future::{BoxFuture, ready};
 use serde::{Deserialize, Serialize};
 
 use super::history::{self, DeltaHistories};
+use super::sqlite::FileProblem;
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
 use crate::value::Shared;
 
@@ -15,6 +16,9 @@ pub enum SaverError {
     /// The database refused or failed.
     #[error("the checkpoint store failed: {0}")]
     Store(String),
+    /// The database's file cannot be used as it is.
+    #[error("{path}: {problem}")]
+    File { path: String, problem: FileProblem },
     /// A stored value cannot be read; nothing else of the thread is affected.
     #[error("thread {thread:?}, checkpoint {checkpoint}, {part}: {problem}")]
     Corrupt { thread: String, checkpoint: String, part: String, problem: String },

@@ -15,7 +15,8 @@ pub trait Executor: Send + Sync {
     /// Starts `future` as a task of this process. Dropping the handle detaches the task.
     fn spawn_raw(&self, actor: &str, future: BoxFuture<'static, ()>) -> Box<dyn RawHandle>;
 
-    /// Runs `call` where it may block. The call goes on when the returned future is dropped.
+    /// Runs `call` where it may block. It is started here, and goes on when the returned future is
+    /// dropped.
     fn blocking_raw(&self, actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()>;
 }
 
@@ -88,6 +89,19 @@ impl dyn Executor {
             Ok(*value.downcast().expect("the call's own type"))
         })
     }
+}
+
+/// Lets everybody run who is ready, in the order in which they are.
+pub(crate) async fn one_turn() {
+    let mut has_waited = false;
+    std::future::poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
+        true => Poll::Ready(()),
+        false => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// tokio's tasks and blocking pool.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 pub use clock::{Clock, TokioClock};
 pub use entropy::{Entropy, OsEntropy};
+pub(crate) use executor::one_turn;
 pub use executor::{Cancelled, Executor, RawHandle, TaskHandle, TokioExecutor};
 pub use gate::{Controller, Gate, Operation, Pass, Point};
 pub use net::{Connector, Io, Listener, TcpConnector, TcpDoor};

@@ -11,7 +11,7 @@ use super::core::RunCore;
 use super::running::RunningNode;
 use super::task::Task;
 use crate::checkpoint::PendingWrite;
-use crate::doors::What;
+use crate::doors::{What, one_turn};
 use crate::graph::{Interrupt, NodeError};
 use crate::profile::PendingList;
 use crate::stream::StreamMode;
@@ -164,19 +164,6 @@ impl RunCore {
         })
         .await
     }
-}
-
-/// Lets everybody run who is ready, in the order in which they are.
-pub(super) async fn one_turn() {
-    let mut has_waited = false;
-    std::future::poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
-        true => Poll::Ready(()),
-        false => {
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
-    .await
 }
 
 /// Of several ends, the one that the run ends with: a failure before a command or a drain, those

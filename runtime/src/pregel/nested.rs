@@ -8,12 +8,12 @@ use futures::future::BoxFuture;
 
 use super::core::{Family, Inside, RunCore};
 use super::deltas::rebuild;
-use super::execute::one_turn;
 use super::run::End;
 use super::turns::turns;
 use super::{Input, RunError};
 use crate::checkpoint::saver::{ListFilter, Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, ThreadKey};
+use crate::doors::one_turn;
 use crate::graph::{GraphInner, NodeError, NodeScope, Persistence, TimedAttempt};
 use crate::profile::{CancelStyle, ExitDuties, FinishedSiblings};
 use crate::value::Value;

@@ -16,12 +16,11 @@ use futures::future::{BoxFuture, Shared};
 
 use super::core::{RunCore, RunState};
 use super::deltas::{Counters, whole_value};
-use super::execute::one_turn;
 use super::task::Task;
 use crate::cache::CacheResult;
 use crate::checkpoint::saver::{Claim, Fate, Put, PutWrites, SaverError};
 use crate::checkpoint::{ChannelVersions, Checkpoint, LAYOUT_VERSION, Metadata, Source, version};
-use crate::doors::{RawHandle, What};
+use crate::doors::{RawHandle, What, one_turn};
 use crate::profile::{AwaitedPut, DeltaRows, Durability, WriteOrder};
 use crate::value::Shared as SharedValue;
 

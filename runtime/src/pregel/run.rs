@@ -116,6 +116,9 @@ impl RunCore {
 
     pub(super) async fn steps(self: &Arc<Self>) -> Result<End, RunError> {
         loop {
+            if self.config.durability == Durability::Async {
+                self.let_puts_go_on().await?;
+            }
             if let Some(end) = self.tick() {
                 return Ok(end);
             }
@@ -126,10 +129,8 @@ impl RunCore {
             if let Some(end) = self.finish_step()? {
                 return Ok(end);
             }
-            match self.config.durability {
-                Durability::Sync => self.await_put().await?,
-                Durability::Async => self.let_puts_go_on().await?,
-                Durability::Exit => {}
+            if self.config.durability == Durability::Sync {
+                self.await_put().await?;
             }
         }
     }

@@ -3,7 +3,9 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
 use durasim_runtime::checkpoint::{
@@ -96,27 +98,42 @@ impl Entropy for FixedEntropy {
 
 /// Blocking calls wait here until the test runs them.
 #[derive(Default)]
-pub struct HeldCalls(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+pub struct HeldCalls {
+    calls: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
+}
 
 impl HeldCalls {
-    /// Takes the only call that waits.
+    /// Runs all tasks to their ends and takes the only call that waits.
     pub fn take(&self) -> Box<dyn FnOnce() + Send> {
-        let mut calls = self.0.lock().unwrap();
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap());
+        let mut tasks = futures::future::join_all(tasks);
+        let mut nobody = Context::from_waker(Waker::noop());
+        while Pin::new(&mut tasks).poll(&mut nobody).is_pending() {}
+        let mut calls = self.calls.lock().unwrap();
         assert_eq!(calls.len(), 1, "calls waiting");
         calls.remove(0)
     }
 }
 
 impl Executor for HeldCalls {
-    fn spawn_raw(&self, _actor: &str, _future: BoxFuture<'static, ()>) -> Box<dyn RawHandle> {
-        panic!("a saver spawns no tasks")
+    fn spawn_raw(&self, _actor: &str, future: BoxFuture<'static, ()>) -> Box<dyn RawHandle> {
+        self.tasks.lock().unwrap().push(future);
+        Box::new(Unheld)
     }
 
     fn blocking_raw(&self, actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
         assert_eq!(actor, "saver");
-        self.0.lock().unwrap().push(call);
+        self.calls.lock().unwrap().push(call);
         Box::pin(std::future::ready(()))
     }
+}
+
+/// Of tasks that nobody aborts.
+struct Unheld;
+
+impl RawHandle for Unheld {
+    fn abort(&self) {}
 }
 
 /// Lets everybody through and notes who came and who is still inside.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_runtime::pregel::{Input, RunConfig};
-use durasim_runtime::{CompiledGraph, Doors, Durability, Saver, Value, value};
+use durasim_runtime::{CompiledGraph, Doors, Durability, Saver, StreamMode, Value, value};
+use futures::StreamExt;
 
 use super::floor::Rows;
 use super::{Figure, LOOP, counting, memory, micros, now, resident};
@@ -206,7 +207,11 @@ async fn run_at(path: &str, way: Way, steps: u64, beside: Beside) -> Result<f64,
     config.recursion_limit = 1_000_000;
     let input = beside.input();
     let started = now();
-    graph.invoke(input, config).await.map_err(|error| text(&error))?;
+    // Updates and not values, of which every step would copy the whole state.
+    let mut stream = graph.stream(input, config.modes(&[StreamMode::Updates]));
+    while let Some(chunk) = stream.next().await {
+        chunk.map_err(|error| text(&error))?;
+    }
     let took = micros(started);
     if let Some(file) = file {
         file.close().await.map_err(|error| text(&error))?;

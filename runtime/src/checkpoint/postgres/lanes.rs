@@ -23,7 +23,7 @@ use super::lock::Lock;
 use super::put::{CheckpointRows, WriteRows};
 use super::statements as sql;
 use crate::checkpoint::saver::{Fate, Landing, SaverError};
-use crate::doors::{Pass, Point};
+use crate::doors::{Pass, Point, one_turn};
 
 /// Writes in one transaction, at most.
 const MOST: usize = 32;
@@ -199,18 +199,6 @@ impl Drop for Worker {
         let left = self.lanes.waiting().remove(&self.thread);
         drop(left);
     }
-}
-
-async fn one_turn() {
-    let mut has_waited = false;
-    poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
-        true => Poll::Ready(()),
-        false => {
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
-    .await;
 }
 
 impl Rows {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
-use super::{SqliteOptions, Synchronous, claims, rows};
+use super::{FileProblem, SqliteOptions, Synchronous, claims, rows};
 use crate::checkpoint::codec::Encodings;
 use crate::checkpoint::saver::{LateWrites, SaverError};
 use crate::doors::Opener;
@@ -16,6 +16,7 @@ pub(super) enum Failure {
     /// Another connection holds a lock; nothing happened, and it may work later.
     Busy(rusqlite::Error),
     Sql(rusqlite::Error),
+    File(FileProblem),
     Saver(SaverError),
 }
 
@@ -96,17 +97,18 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// What a fresh connection needs before its first use.
+/// What a fresh connection needs before its first use. A file that is somebody else's is not changed.
 fn prepare(
     connection: &Connection,
     synchronous: Synchronous,
     late_writes: LateWrites,
-) -> rusqlite::Result<()> {
+) -> Result<(), Failure> {
     // rusqlite sets 5 seconds when it opens a connection.
     connection.busy_timeout(Duration::ZERO)?;
     // A cached statement keeps its plan. Otherwise it is prepared anew whenever a parameter is given
     // another value than last time, and every thread has another name.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    check_owner(connection)?;
     // WAL lets readers go on while another connection writes. A database that cannot have it (one
     // in memory) says so in the answer and works without.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
@@ -119,5 +121,33 @@ fn prepare(
         LateWrites::Land => "",
         LateWrites::Refused => claims::TABLE,
     };
-    connection.execute_batch(&format!("BEGIN; {} {deletions} COMMIT", rows::TABLES))
+    Ok(connection.execute_batch(&format!("BEGIN; {} {deletions} COMMIT", rows::TABLES))?)
+}
+
+/// Is this a fresh file, or one with LangGraph's tables?
+fn check_owner(connection: &Connection) -> Result<(), Failure> {
+    let tables = "SELECT name FROM sqlite_schema WHERE name IN ('checkpoints', 'writes')";
+    let mut select = connection.prepare(tables)?;
+    let found = select.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    if found.is_empty() {
+        return match connection.query_row("PRAGMA application_id", [], |row| row.get(0))? {
+            0 => Ok(()),
+            id => Err(Failure::File(FileProblem::OtherProgram(id))),
+        };
+    }
+    for (table, columns) in rows::COLUMNS_OF {
+        if found.iter().any(|name| name == table)
+            && let Err(error) = connection.prepare(&format!("SELECT {columns} FROM {table}"))
+        {
+            // One that is busy, say, speaks for itself.
+            return Err(match Failure::from(error) {
+                Failure::Sql(rusqlite::Error::SqliteFailure(_, Some(problem)))
+                | Failure::Sql(rusqlite::Error::SqlInputError { msg: problem, .. }) => {
+                    Failure::File(FileProblem::OtherTable { table, problem })
+                }
+                failure => failure,
+            });
+        }
+    }
+    Ok(())
 }

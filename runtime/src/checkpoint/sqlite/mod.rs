@@ -6,6 +6,7 @@ mod claims;
 mod commit;
 mod connection;
 mod history;
+mod problem;
 mod queue;
 mod rows;
 mod threads;
@@ -27,6 +28,7 @@ use crate::doors::{Doors, Operation, Point};
 use crate::value::Shared;
 use call::{Call, Kind};
 use connection::{Begin, Failure, OpenFile, Transaction};
+pub use problem::FileProblem;
 use queue::Queue;
 use rows::{CheckpointRow, WriteRow};
 

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use super::call::{Call, Kind};
 use super::connection::{Failure, OpenFile};
-use super::{SqliteOptions, commit};
+use super::{FileProblem, SqliteOptions, commit};
 use crate::checkpoint::saver::SaverError;
-use crate::doors::Doors;
+use crate::doors::{Doors, one_turn};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -112,17 +112,24 @@ impl Queue {
     pub(super) fn push(&self, call: Call) {
         let mut lanes = self.lanes();
         let lane = if call.kind == Kind::Read { READS } else { WRITES };
+        let is_read = call.kind == Kind::Read;
         lane(&mut lanes).waiting.push_back(call);
-        self.ensure_shift(lanes);
+        match self.new_shift(lanes) {
+            Some(shift) if is_read => shift.begin(),
+            // The writes of a step and its checkpoint are submitted one right after the other. Let
+            // who is ready come, or each would begin a commit of its own.
+            Some(shift) => drop(self.0.doors.executor.spawn("saver", async move {
+                one_turn().await;
+                shift.begin();
+            })),
+            None => {}
+        }
     }
 
-    fn ensure_shift(&self, mut lanes: MutexGuard<'_, Lanes>) {
-        if !std::mem::replace(&mut lanes.has_shift, true) {
-            drop(lanes);
-            let shift = Shift { queue: self.clone(), is_over: false };
-            // It goes on by itself and answers the callers one by one.
-            drop(self.0.doors.executor.blocking_raw("saver", Box::new(move || shift.work())));
-        }
+    /// A shift, unless there is one.
+    fn new_shift(&self, mut lanes: MutexGuard<'_, Lanes>) -> Option<Shift> {
+        let is_new = !std::mem::replace(&mut lanes.has_shift, true);
+        is_new.then(|| Shift { queue: self.clone(), is_over: false })
     }
 
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
@@ -168,7 +175,9 @@ impl Queue {
             queue.0.doors.clock.sleep(pause).await;
             let mut lanes = queue.lanes();
             pick(&mut lanes).is_pausing = false;
-            queue.ensure_shift(lanes);
+            if let Some(shift) = queue.new_shift(lanes) {
+                shift.begin();
+            }
         }));
     }
 
@@ -182,7 +191,11 @@ impl Inner {
     fn told(&self, failure: Failure, waited: Duration) -> SaverError {
         match failure {
             Failure::Saver(error) => error,
-            Failure::Sql(error) => SaverError::Store(format!("{}: {error}", self.path)),
+            Failure::Sql(error) => match FileProblem::of(&error) {
+                Some(problem) => SaverError::File { path: self.path.to_string(), problem },
+                None => SaverError::Store(format!("{}: {error}", self.path)),
+            },
+            Failure::File(problem) => SaverError::File { path: self.path.to_string(), problem },
             Failure::Busy(error) => self.still_locked(waited, &error),
         }
     }
@@ -202,6 +215,12 @@ struct Shift {
 }
 
 impl Shift {
+    /// It goes on by itself and answers the callers one by one.
+    fn begin(self) {
+        let executor = self.queue.0.doors.executor.clone();
+        drop(executor.blocking_raw("saver", Box::new(move || self.work())));
+    }
+
     fn work(mut self) {
         let queue = self.queue.clone();
         let mut file = queue.file();

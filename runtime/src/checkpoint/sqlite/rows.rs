@@ -34,6 +34,15 @@ CREATE TABLE IF NOT EXISTS writes (
     PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
 );";
 
+/// What is asked of each table.
+pub(super) const COLUMNS_OF: [(&str, &str); 2] = [
+    (
+        "checkpoints",
+        "thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata",
+    ),
+    ("writes", "thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, value"),
+];
+
 pub(super) const COLUMNS: &str = "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata \
      FROM checkpoints WHERE thread_id = ?";
 

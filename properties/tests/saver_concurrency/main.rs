@@ -1,0 +1,152 @@
+//! Several tasks of two processes on one store at once: put, put_writes, get_tuple, list and
+//! delete_thread overlap in an order that the seed chooses.
+//!
+//! No call fails, no row is lost, and a reader sees neither a checkpoint without its values nor a
+//! part of what one put_writes stored. `DURASIM_CONCURRENCY_SEEDS=N` asks for so many seeds.
+#![cfg(madsim)]
+
+mod crowd;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use durasim_properties::world::doors_of;
+use durasim_runtime::Saver;
+use durasim_runtime::checkpoint::sqlite::SqliteSaver;
+use durasim_sim::{RunOptions, World, run};
+
+use crowd::{Halves, crowd};
+
+const FILE: &str = "checkpoints.sqlite";
+
+/// A saver on the store of the world, for a process that has no other.
+type Opens = fn(World, &'static str) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>>;
+
+fn seeds() -> u64 {
+    let asked = std::env::var("DURASIM_CONCURRENCY_SEEDS").ok().and_then(|n| n.parse().ok());
+    asked.unwrap_or(300)
+}
+
+/// What went wrong in which seed, and how often two calls were under way at once.
+fn play(seeds: std::ops::Range<u64>, savers: &'static [&'static str], opens: Opens) -> Seen {
+    let mut seen = Seen::default();
+    for seed in seeds {
+        let finished = run(seed, RunOptions::default(), move |world| {
+            Box::pin(async move {
+                let mut opened = Vec::new();
+                for process in savers {
+                    opened.push(opens(world.clone(), process).await);
+                }
+                crowd(&world, opened).await
+            })
+        });
+        match finished.value {
+            Ok(outcome) => {
+                seen.overlaps += outcome.overlaps;
+                seen.read += outcome.read;
+                seen.problems.extend(outcome.problems.iter().map(|p| format!("seed {seed}: {p}")));
+            }
+            Err(crash) => seen.problems.push(format!("seed {seed}: {crash}")),
+        }
+    }
+    seen
+}
+
+#[derive(Default)]
+struct Seen {
+    problems: Vec<String>,
+    overlaps: u64,
+    read: u64,
+}
+
+impl Seen {
+    fn hold(&self) {
+        let first: Vec<&str> = self.problems.iter().take(5).map(String::as_str).collect();
+        let count = self.problems.len();
+        assert!(first.is_empty(), "{count} problems, the first of them:\n{}", first.join("\n"));
+        assert!(self.overlaps > 0 && self.read > 0, "nothing met: it proves nothing");
+    }
+}
+
+fn in_file(world: World, process: &'static str) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>> {
+    Box::pin(async move {
+        let process = world.process(process, "box", |_| Box::pin(std::future::pending()));
+        let opening = SqliteSaver::open(FILE, &doors_of(&process));
+        let saver: Arc<dyn Saver> = opening.await.expect("the database opens");
+        saver
+    })
+}
+
+#[test]
+fn one_saver_in_a_file() {
+    play(0..seeds(), &["one"], in_file).hold();
+}
+
+#[test]
+fn two_processes_on_one_file() {
+    play(0..seeds(), &["one", "two"], in_file).hold();
+}
+
+/// Somebody else's connection takes the write lock for a while, again and again, and now and then
+/// has a reading transaction open.
+#[test]
+fn two_processes_beside_somebody_who_locks_the_file() {
+    play(0..seeds(), &["one", "two"], |world, process| {
+        Box::pin(async move {
+            let saver = in_file(world.clone(), process).await;
+            if process == "one" {
+                drop(world.spawn("locker", lock_now_and_then(world.clone())));
+            }
+            saver
+        })
+    })
+    .hold();
+}
+
+async fn lock_now_and_then(world: World) {
+    let process = world.process("locker", "box", |_| Box::pin(std::future::pending()));
+    let chance = world.chance().stream("locker", "");
+    let connection = process.open_sqlite(FILE).expect("the file opens");
+    for _ in 0..8 {
+        world.sleep(Duration::from_micros(chance.below(4_000))).await;
+        let begin = match chance.ratio(1, 3) {
+            true => "BEGIN; SELECT count(*) FROM checkpoints",
+            false => "BEGIN IMMEDIATE",
+        };
+        if connection.execute_batch(begin).is_ok() {
+            world.sleep(Duration::from_micros(chance.below(20_000))).await;
+            connection.execute_batch("COMMIT").expect("a transaction of its own");
+        }
+    }
+}
+
+/// A saver that stores the rows of a put_writes in two parts, or forgets one now and then.
+#[test]
+fn halves_and_losses_are_noticed() {
+    let broken: [(Opens, &str); 2] = [
+        (
+            |world, process| {
+                Box::pin(async move {
+                    let inner = in_file(world.clone(), process).await;
+                    let saver: Arc<dyn Saver> = Arc::new(Halves { inner, world, forgets: false });
+                    saver
+                })
+            },
+            "rows of",
+        ),
+        (
+            |world, process| {
+                Box::pin(async move {
+                    let inner = in_file(world.clone(), process).await;
+                    let saver: Arc<dyn Saver> = Arc::new(Halves { inner, world, forgets: true });
+                    saver
+                })
+            },
+            "is lost",
+        ),
+    ];
+    for (opens, evidence) in broken {
+        let seen = play(0..20, &["one"], opens);
+        assert!(seen.problems.iter().any(|p| p.contains(evidence)), "{:?}", seen.problems.first());
+    }
+}
