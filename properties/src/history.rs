@@ -44,7 +44,8 @@ pub(crate) fn forks(outcome: &Outcome) -> Vec<(String, String)> {
     })
 }
 
-/// Threads with rows, though their deletion was confirmed and nobody asked for anything since.
+/// Threads that could not be deleted, and those with rows though their deletion was confirmed and
+/// nobody asked for anything since.
 pub(crate) fn resurrected(outcome: &Outcome) -> Vec<(String, String)> {
     per_thread(outcome, |thread| {
         let of_thread = |name: &str| {
@@ -54,6 +55,9 @@ pub(crate) fn resurrected(outcome: &Outcome) -> Vec<(String, String)> {
             };
             found.rfind(|(_, event)| fits(event)).map(|(at, _)| at)
         };
+        if let Some(failed) = of_thread("browser.delete_failed") {
+            return vec![format!("it could not be deleted: {}", outcome.trace[failed])];
+        }
         let Some(deleted) = of_thread("browser.deleted") else { return vec![] };
         let Some(stored) = outcome.threads.get(thread) else { return vec![] };
         let rows = stored.checkpoints.len() + stored.writes.len();

@@ -156,7 +156,7 @@ pub fn standard() -> Vec<Property> {
             "no checkpoint has two children, unless somebody went back to it on purpose",
             history::forks,
         ),
-        Property::new("erased", "a deleted thread stays deleted", history::resurrected),
+        Property::new("erased", "a thread can be deleted, and stays so", history::resurrected),
         Property::new("whole", "the run itself ends, and nothing of it is left over", |outcome| {
             let leaked = (outcome.leaked > 0).then(|| format!("{} tasks leaked", outcome.leaked));
             outcome.crash.clone().into_iter().chain(leaked).map(|e| ("-".to_owned(), e)).collect()

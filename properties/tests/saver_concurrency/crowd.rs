@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use durasim_runtime::checkpoint::saver::{Keep, ListFilter, Put, PutWrites, Saver, SaverResult};
-use durasim_runtime::checkpoint::{Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
+use durasim_runtime::checkpoint::{
+    Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey,
+};
 use durasim_runtime::{Value, value};
 use durasim_sim::{Stream, World};
 
@@ -83,6 +85,7 @@ fn checkpoint(thread: &str, step: u64) -> Checkpoint {
     // Several pages, so that a torn row would show.
     let ballast = Value::from("x".repeat(6_000));
     Checkpoint {
+        layout: LAYOUT_VERSION,
         ts: "2026-11-29T18:57:34.411469+00:00".to_owned(),
         id: id(step).into(),
         channel_values: [("whose".into(), whose.into()), ("ballast".into(), ballast.into())].into(),

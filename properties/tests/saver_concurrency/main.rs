@@ -10,8 +10,10 @@ mod crowd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use durasim_models::{Postgres, PostgresSettings};
 use durasim_properties::world::doors_of;
 use durasim_runtime::Saver;
+use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_sim::{RunOptions, World, run};
 
@@ -85,6 +87,33 @@ fn one_saver_in_a_file() {
 #[test]
 fn two_processes_on_one_file() {
     play(0..seeds(), &["one", "two"], in_file).hold();
+}
+
+/// On a database server; the first one starts it.
+fn on_postgres(
+    world: World,
+    process: &'static str,
+) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>> {
+    Box::pin(async move {
+        if world.find(Postgres::NAME).is_none() {
+            drop(Postgres::new(PostgresSettings::default()).serve(&world));
+        }
+        let process = world.process(process, process, |_| Box::pin(std::future::pending()));
+        let opening =
+            PostgresSaver::open("postgres://durasim@postgres/durasim", &doors_of(&process));
+        let saver: Arc<dyn Saver> = opening.await.expect("the database opens");
+        saver
+    })
+}
+
+#[test]
+fn one_saver_on_postgres() {
+    play(0..seeds(), &["one"], on_postgres).hold();
+}
+
+#[test]
+fn two_processes_on_postgres() {
+    play(0..seeds(), &["one", "two"], on_postgres).hold();
 }
 
 /// Somebody else's connection takes the write lock for a while, again and again, and now and then

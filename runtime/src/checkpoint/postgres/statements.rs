@@ -199,7 +199,7 @@ pub(super) const DELETE_AND_REMEMBER: &str = delete_thread!(
         $2,
         (SELECT max(c.checkpoint_id) FROM checkpoints c WHERE c.thread_id = $1),
         (SELECT max(w.checkpoint_id) FROM checkpoint_writes w WHERE w.thread_id = $1)
-    )
+    ) WHERE true
     ON CONFLICT (thread_id) DO UPDATE
     SET checkpoint_id = greatest(durasim_deletions.checkpoint_id, EXCLUDED.checkpoint_id)
 ),
