@@ -173,7 +173,7 @@ impl Saver for Slow {
 
     fn put(&self, put: Put) -> SaverResult<()> {
         let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
@@ -204,8 +204,7 @@ impl Saver for Slow {
             landed.lock().unwrap().push(step);
             Ok(())
         };
-        let landing: Landing = Box::pin(landing);
-        Box::pin(std::future::ready(landing))
+        Box::pin(std::future::ready(Landing::new(landing)))
     }
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {

@@ -78,7 +78,7 @@ fn count(counter: &AtomicU64) -> u64 {
 }
 
 fn ended(end: Result<(), SaverError>) -> Landing {
-    Box::pin(std::future::ready(end))
+    Landing::new(std::future::ready(end))
 }
 
 fn injected(fate: &Fate) -> Landing {
@@ -103,12 +103,12 @@ impl Saver for FaultySaver {
 
     fn put(&self, put: Put) -> SaverResult<()> {
         let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let submitted = self.submit_writes(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
@@ -152,8 +152,8 @@ impl Saver for FaultySaver {
                 });
             let landing = inner.submit_put(put).await;
             let Some(twin) = twin else { return landing };
-            Box::pin(async move {
-                landing.await?;
+            Landing::new(async move {
+                landing.end().await?;
                 inner.put(twin).await
             })
         })

@@ -66,14 +66,13 @@ impl Witness {
             if is_early {
                 acknowledge(&mut notes.lock().unwrap(), &disk);
             }
-            let landing: Landing = Box::pin(async move {
-                let end = landing.await;
+            Landing::new(async move {
+                let end = landing.end().await;
                 if end.is_ok() && !is_early {
                     acknowledge(&mut notes.lock().unwrap(), &disk);
                 }
                 end
-            });
-            landing
+            })
         })
     }
 }
@@ -94,12 +93,12 @@ impl Saver for Witness {
 
     fn put(&self, put: Put) -> SaverResult<()> {
         let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let submitted = self.submit_writes(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {

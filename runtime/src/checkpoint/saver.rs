@@ -81,8 +81,19 @@ impl ListFilter {
 
 pub type SaverResult<T> = BoxFuture<'static, Result<T, SaverError>>;
 
-/// Resolves when a submitted write has landed or failed.
-pub type Landing = SaverResult<()>;
+/// A write that was submitted. It goes on when this is dropped.
+pub struct Landing(SaverResult<()>);
+
+impl Landing {
+    pub fn new(end: impl Future<Output = Result<(), SaverError>> + Send + 'static) -> Landing {
+        Landing(Box::pin(end))
+    }
+
+    /// Resolves when it has landed or failed.
+    pub async fn end(self) -> Result<(), SaverError> {
+        self.0.await
+    }
+}
 
 /// A checkpoint on its way into a store.
 #[derive(Debug, Clone)]
@@ -241,7 +252,7 @@ pub trait Saver: Send + Sync {
     fn put_writes(&self, put: PutWrites) -> SaverResult<()>;
 
     /// [`Saver::put`] in two parts. Resolves when the checkpoint has its place among this saver's
-    /// writes, and gives what resolves when it has landed. Writes land in the order of their places,
+    /// writes, and gives what tells when it has landed. Writes land in the order of their places,
     /// and a checkpoint is refused ([`SaverError::Unfounded`]) if one with a place before it and the
     /// same [`Fate`] failed; so a run may submit the next write without waiting for the last.
     ///
@@ -304,5 +315,5 @@ fn ended(fate: &Fate, end: Result<(), SaverError>) -> Landing {
     if let Err(error) = &end {
         fate.lose(error);
     }
-    Box::pin(ready(end))
+    Landing::new(ready(end))
 }

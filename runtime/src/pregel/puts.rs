@@ -276,7 +276,7 @@ impl RunCore {
                 let put = Put { key, parent, checkpoint, metadata, new_versions, claim, fate };
                 let landing = saver.submit_put(put).await;
                 drop(has_place);
-                let result = landing.await;
+                let result = landing.end().await;
                 core.observe(|| match &result {
                     Ok(()) => What::PutAcknowledged { checkpoint: id, source, step },
                     Err(error) => {
@@ -359,7 +359,7 @@ impl RunCore {
             let writes = PutWrites { fate, ..core.rows(&checkpoint, &task, &path, writes) };
             let landing = saver.submit_writes(writes).await;
             drop(has_place);
-            let result = landing.await;
+            let result = landing.end().await;
             core.observe(|| match &result {
                 Ok(()) => What::WritesAcknowledged { checkpoint, task },
                 Err(error) => {

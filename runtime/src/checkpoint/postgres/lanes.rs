@@ -87,8 +87,7 @@ impl Lanes {
                     let _ = landed.send(Err(error));
                 }
             }
-            let landing = async move { landing.await.unwrap_or(Err(SaverError::Cancelled)) };
-            Box::pin(landing) as Landing
+            Landing::new(async move { landing.await.unwrap_or(Err(SaverError::Cancelled)) })
         })
     }
 

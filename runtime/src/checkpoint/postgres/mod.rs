@@ -158,12 +158,12 @@ impl Saver for PostgresSaver {
 
     fn put(&self, put: Put) -> SaverResult<()> {
         let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let submitted = self.submit_writes(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {

@@ -29,25 +29,25 @@ pub(super) enum Kind {
 }
 
 impl Call {
-    /// A call of `work`, which is tried again when the file was locked, and what resolves at its end.
+    /// A call of `work`, which is tried again when the file was locked, and what tells its end.
     /// The point is left when it is over.
     pub(super) fn new<T: Send + 'static>(
         kind: Kind,
         fate: Fate,
         pass: Pass,
         work: impl FnMut(&OpenFile) -> Result<T, Failure> + Send + 'static,
-    ) -> (Call, oneshot::Receiver<Result<T, SaverError>>) {
+    ) -> (Call, End<T>) {
         let (done, end) = oneshot::channel();
         let work = Box::new(Typed { work, value: None, pass, done });
-        (Call { kind, fate, waited: Duration::ZERO, work }, end)
+        (Call { kind, fate, waited: Duration::ZERO, work }, End(end))
     }
 
     /// What closes the file. Only its place in the queue and its end matter.
-    pub(super) fn close() -> (Call, oneshot::Receiver<Result<(), SaverError>>) {
+    pub(super) fn close() -> (Call, End<()>) {
         let (done, end) = oneshot::channel();
         let nothing = |_: &OpenFile| Ok(());
         let work = Box::new(Typed { work: nothing, value: Some(()), pass: Pass::free(), done });
-        (Call { kind: Kind::Close, fate: Fate::default(), waited: Duration::ZERO, work }, end)
+        (Call { kind: Kind::Close, fate: Fate::default(), waited: Duration::ZERO, work }, End(end))
     }
 
     pub(super) fn attempt(&mut self, file: &OpenFile) -> Result<(), Failure> {
@@ -66,6 +66,15 @@ impl Call {
             self.fate.lose(error);
         }
         self.work.end(end);
+    }
+}
+
+/// Tells the end of a call.
+pub(super) struct End<T>(oneshot::Receiver<Result<T, SaverError>>);
+
+impl<T> End<T> {
+    pub(super) async fn told(self) -> Result<T, SaverError> {
+        self.0.await.unwrap_or(Err(SaverError::Cancelled))
     }
 }
 

@@ -26,7 +26,7 @@ use super::saver::{
 use super::{CheckpointTuple, ThreadKey, reserved};
 use crate::doors::{Doors, Operation, Point};
 use crate::value::Shared;
-use call::{Call, Kind};
+use call::{Call, End, Kind};
 use connection::{Begin, Failure, OpenFile, Transaction};
 pub use problem::FileProblem;
 use queue::Queue;
@@ -108,26 +108,24 @@ impl SqliteSaver {
         Box::pin(async move {
             let (call, end) = Call::close();
             queue.push(call);
-            end.await.unwrap_or(Err(SaverError::Cancelled))
+            end.told().await
         })
     }
 
-    /// Passes the gate and queues a call; what it gives back resolves at the call's end.
-    #[allow(clippy::async_yields_async)] // Two parts, and the first one is over before the second.
+    /// Passes the gate and queues a call.
     fn submit<T: Send + 'static>(
         &self,
         kind: Kind,
         fate: Fate,
         point: Point,
         work: impl FnMut(&OpenFile) -> Result<T, Failure> + Send + 'static,
-    ) -> BoxFuture<'static, SaverResult<T>> {
+    ) -> BoxFuture<'static, End<T>> {
         let queue = self.queue.clone();
         Box::pin(async move {
             let pass = queue.doors().gate.pass(|| point).await;
             let (call, end) = Call::new(kind, fate, pass, work);
             queue.push(call);
-            Box::pin(async move { end.await.unwrap_or(Err(SaverError::Cancelled)) })
-                as SaverResult<T>
+            end
         })
     }
 
@@ -137,7 +135,7 @@ impl SqliteSaver {
         work: impl FnMut(&OpenFile) -> Result<T, Failure> + Send + 'static,
     ) -> SaverResult<T> {
         let submitted = self.submit(Kind::Read, Fate::default(), point, work);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.told().await })
     }
 
     fn change(
@@ -146,7 +144,7 @@ impl SqliteSaver {
         work: impl FnMut(&OpenFile) -> Result<(), Failure> + Send + 'static,
     ) -> SaverResult<()> {
         let submitted = self.submit(Kind::Write, Fate::default(), point, work);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.told().await })
     }
 }
 
@@ -182,12 +180,12 @@ impl Saver for SqliteSaver {
 
     fn put(&self, put: Put) -> SaverResult<()> {
         let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
         let submitted = self.submit_writes(put);
-        Box::pin(async move { submitted.await.await })
+        Box::pin(async move { submitted.await.end().await })
     }
 
     fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
@@ -196,7 +194,7 @@ impl Saver for SqliteSaver {
         let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
         let late_writes = self.late_writes;
         // Encoded when its turn has come: what waits shares its values with the run.
-        self.submit(Kind::Put, fate, point, move |file| {
+        let submitted = self.submit(Kind::Put, fate, point, move |file| {
             let blob = encode_checkpoint_with(&checkpoint, &mut file.encodings.borrow_mut())?;
             let row = CheckpointRow {
                 key: &key,
@@ -206,20 +204,22 @@ impl Saver for SqliteSaver {
                 metadata: &encode_metadata(&metadata),
             };
             row.put(&file.connection, &claim, late_writes)
-        })
+        });
+        landing(submitted)
     }
 
     fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
         let PutWrites { key, checkpoint, task, writes, claim, fate, .. } = put;
         let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
         let late_writes = self.late_writes;
-        self.submit(Kind::Write, fate, point, move |file| {
+        let submitted = self.submit(Kind::Write, fate, point, move |file| {
             let replace = writes.iter().all(|(name, _)| reserved::fixed_index(name).is_some());
             let rows: Vec<WriteRow> =
                 writes.iter().enumerate().map(write_row).collect::<Result<_, _>>()?;
             claims::check_deletion(&file.connection, &key.thread, &claim, late_writes)?;
             rows::put_writes(&file.connection, &key, &checkpoint, &task, &rows, replace)
-        })
+        });
+        landing(submitted)
     }
 
     fn get_delta_channel_history<'a>(
@@ -271,6 +271,10 @@ impl Saver for SqliteSaver {
         let runs = runs.to_vec();
         self.change(point, move |file| threads::delete_runs(&file.connection, &runs))
     }
+}
+
+fn landing(submitted: BoxFuture<'static, End<()>>) -> BoxFuture<'static, Landing> {
+    Box::pin(async move { Landing::new(submitted.await.told()) })
 }
 
 fn write_row(
