@@ -72,7 +72,8 @@ def interop(given, report, stores, store):
     if given.case:
         paths = [path for path in paths if Path(path).stem == given.case]
     if not paths:
-        sys.exit(f"error: there is no case {given.case} in {given.cases}")
+        print(f"error: there is no case {given.case} in {given.cases}", file=sys.stderr)
+        sys.exit(2)
     if not given.case:
         altered(given, report, stores, store)
         carried(given, report, stores, store)
