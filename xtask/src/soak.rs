@@ -11,6 +11,8 @@ use crate::simulator::{build, cargo};
 const SEEDS_A_CASE: u64 = 200;
 /// Seeds of the default sweep, and of its determinism.
 const SWEEP: u64 = 1_000;
+/// Seeds of each kind of crowd at a store.
+const CONCURRENCY: u64 = 10_000;
 /// Generated graphs with their scenarios.
 const GENERATED: &str = "100000";
 
@@ -39,9 +41,17 @@ pub fn soak(from: Option<u64>, as_json: bool) -> Result<ExitCode, String> {
         command.args(&part).env("CARGO_MANIFEST_DIR", crate::simulator::root().join("properties"));
         failed += u32::from(!run(command, &part.join(" "), as_json)?);
     }
-    let mut generated = cargo(&["test", "--profile", "suites", "--package", "durasim-properties"]);
-    generated.args(["--test", "generated"]).env("DURASIM_GENERATED", GENERATED);
+    let suite = |name: &str| {
+        let mut test = cargo(&["test", "--profile", "suites", "--package", "durasim-properties"]);
+        test.args(["--test", name]);
+        test
+    };
+    let mut generated = suite("generated");
+    generated.env("DURASIM_GENERATED", GENERATED);
     failed += u32::from(!run(generated, "the generated suites", as_json)?);
+    let mut concurrency = suite("saver_concurrency");
+    concurrency.env("DURASIM_CONCURRENCY", seeds(CONCURRENCY));
+    failed += u32::from(!run(concurrency, "a crowd at one store", as_json)?);
     let ok = failed == 0;
     match as_json {
         true => {

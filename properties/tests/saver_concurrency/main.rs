@@ -2,7 +2,7 @@
 //! delete_thread overlap in an order that the seed chooses.
 //!
 //! No call fails, no row is lost, and a reader sees neither a checkpoint without its values nor a
-//! part of what one put_writes stored. `DURASIM_CONCURRENCY_SEEDS=N` asks for so many seeds.
+//! part of what one put_writes stored. `DURASIM_CONCURRENCY=A..B` asks for those seeds.
 #![cfg(madsim)]
 
 mod crowd;
@@ -24,9 +24,13 @@ const FILE: &str = "checkpoints.sqlite";
 /// A saver on the store of the world, for a process that has no other.
 type Opens = fn(World, &'static str) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>>;
 
-fn seeds() -> u64 {
-    let asked = std::env::var("DURASIM_CONCURRENCY_SEEDS").ok().and_then(|n| n.parse().ok());
-    asked.unwrap_or(300)
+fn seeds() -> std::ops::Range<u64> {
+    let asked = std::env::var("DURASIM_CONCURRENCY").ok();
+    let asked = asked.map(|asked| {
+        let ends = asked.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
+        ends.expect("DURASIM_CONCURRENCY is a range such as 0..10000")
+    });
+    asked.unwrap_or(0..300)
 }
 
 /// What went wrong in which seed, and how often two calls were under way at once.
@@ -81,12 +85,12 @@ fn in_file(world: World, process: &'static str) -> durasim_sim::BoxFuture<'stati
 
 #[test]
 fn one_saver_in_a_file() {
-    play(0..seeds(), &["one"], in_file).hold();
+    play(seeds(), &["one"], in_file).hold();
 }
 
 #[test]
 fn two_processes_on_one_file() {
-    play(0..seeds(), &["one", "two"], in_file).hold();
+    play(seeds(), &["one", "two"], in_file).hold();
 }
 
 /// On a database server; the first one starts it.
@@ -108,19 +112,19 @@ fn on_postgres(
 
 #[test]
 fn one_saver_on_postgres() {
-    play(0..seeds(), &["one"], on_postgres).hold();
+    play(seeds(), &["one"], on_postgres).hold();
 }
 
 #[test]
 fn two_processes_on_postgres() {
-    play(0..seeds(), &["one", "two"], on_postgres).hold();
+    play(seeds(), &["one", "two"], on_postgres).hold();
 }
 
 /// Somebody else's connection takes the write lock for a while, again and again, and now and then
 /// has a reading transaction open.
 #[test]
 fn two_processes_beside_somebody_who_locks_the_file() {
-    play(0..seeds(), &["one", "two"], |world, process| {
+    play(seeds(), &["one", "two"], |world, process| {
         Box::pin(async move {
             let saver = in_file(world.clone(), process).await;
             if process == "one" {
