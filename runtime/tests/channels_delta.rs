@@ -343,3 +343,17 @@ fn so_it_does_in_the_faithful_profile_where_no_step_is_left_behind() {
         keeps_its_value(Shape::Line, Profile::Faithful, frequency, &deeds, url)?;
     });
 }
+
+/// Found by the property above: fork from a checkpoint without a snapshot of its own.
+#[test]
+fn a_fork_after_a_run_at_exit_keeps_its_value() {
+    let database = database("delta_fork");
+    let url = database.as_ref().map(|(_, url)| &**url);
+    let deeds = [
+        Deed::Send(Durability::Sync, vec![]),
+        Deed::Write(None, "first", Item::Add(1)),
+        Deed::Send(Durability::Exit, vec![]),
+        Deed::TravelTo(2, Durability::Exit, vec![]),
+    ];
+    keeps_its_value(Shape::Line, Profile::Safe, 3, &deeds, url).unwrap();
+}

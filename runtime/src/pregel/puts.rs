@@ -162,14 +162,21 @@ impl RunCore {
     ) -> Checkpoint {
         let doors = self.doors();
         let old = &mut state.checkpoint;
-        // A snapshot that is due in a step that did not write the channel is news all the same: a
-        // saver may store values by version.
-        let is_updated = |name| state.updated.as_ref().is_some_and(|set| set.contains(name));
         let mut channel_versions = std::mem::take(&mut old.channel_versions);
-        for name in whole.iter().filter(|name| !is_updated(*name)) {
+        let is_checked = self.graph.options.delta_rows == DeltaRows::Checked;
+        // A snapshot that is due in a step that did not write the channel is news all the same: a
+        // saver may store values by version. A fork takes over what its origin's step has written,
+        // which LangGraph takes for its own: Postgres then keeps no row of the snapshot.
+        let is_news = |name: &Arc<str>| {
+            let is_updated = state.updated.as_ref().is_some_and(|set| set.contains(name));
+            let is_new = || channel_versions.get(name) > state.stored_versions.get(name);
+            is_updated && (is_new() || !is_checked)
+        };
+        let unheard: Vec<_> = whole.iter().filter(|name| !is_news(name)).collect();
+        for name in unheard {
             let before = channel_versions.get(name);
             // One that was never written needs a snapshot only against rows that are not its own.
-            if before.is_some() || self.graph.options.delta_rows == DeltaRows::Checked {
+            if before.is_some() || is_checked {
                 let next = version::next_version(before.map(|v| &**v), &*doors.entropy);
                 channel_versions.insert(name.clone(), next);
             }
