@@ -5,6 +5,7 @@
 
 mod ci;
 mod peers;
+mod server;
 mod simulator;
 mod soak;
 

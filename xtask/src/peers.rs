@@ -3,13 +3,13 @@
 //! The Python side lies in `properties/peers`. It runs in an environment of its own, made from a list
 //! of exact versions and kept for as long as that list stays the same.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Args, ValueEnum};
 
-use crate::simulator::{plain_cargo, root, target};
+use crate::server::Server;
+use crate::simulator::{plain_binary, plain_cargo, root, target};
 
 #[derive(Args)]
 pub struct PeersArgs {
@@ -70,7 +70,7 @@ pub fn peers(args: &PeersArgs) -> Result<ExitCode, String> {
         command.arg("--json");
     }
     let wants_postgres = args.store.is_none_or(|store| store == Store::Postgres);
-    let server = wants_postgres.then(Server::start).transpose();
+    let server = wants_postgres.then(|| Server::start(&[])).transpose();
     match &server {
         Ok(Some(server)) => drop(command.args(["--postgres", &server.url])),
         Ok(None) => {}
@@ -120,50 +120,8 @@ fn run(command: &mut Command, problem: &str) -> Result<(), String> {
 fn build() -> Result<PathBuf, String> {
     let mut build = plain_cargo(&["build", "--quiet", "--package", "durasim-properties"]);
     match build.args(["--bin", "durasim"]).status() {
-        Ok(status) if status.success() => Ok(binary("durasim")),
+        Ok(status) if status.success() => Ok(plain_binary("durasim")),
         Ok(_) => Err("the build failed".to_owned()),
         Err(error) => Err(format!("cargo: {error}")),
-    }
-}
-
-fn binary(name: &str) -> PathBuf {
-    target().join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
-}
-
-/// A PostgreSQL server of our own (xtask/cluster). Dropped, it is gone.
-struct Server {
-    url: String,
-    process: Child,
-}
-
-impl Server {
-    /// The error says why there is none.
-    fn start() -> Result<Server, String> {
-        let text = |error: std::io::Error| format!("the PostgreSQL server: {error}");
-        let mut build = plain_cargo(&["build", "--quiet", "--package", "durasim-cluster"]);
-        if !build.status().map_err(text)?.success() {
-            return Err("the starter of the PostgreSQL server cannot be built".to_owned());
-        }
-        let mut start = Command::new(binary("durasim-cluster"));
-        start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = start.spawn().map_err(text)?;
-        let mut url = String::new();
-        let answer = process.stdout.as_mut().expect("it is piped");
-        BufReader::new(answer).read_line(&mut url).map_err(text)?;
-        if url.is_empty() {
-            let mut reason = String::new();
-            let complaint = process.stderr.as_mut().expect("it is piped");
-            complaint.read_to_string(&mut reason).map_err(text)?;
-            let _ = process.wait();
-            return Err(reason.trim().to_owned());
-        }
-        Ok(Server { url: url.trim().to_owned(), process })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
     }
 }

@@ -8,6 +8,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::server::Server;
+
 /// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\u{1f}";
 
@@ -25,6 +27,11 @@ pub fn target() -> PathBuf {
         Some(target) => root().join(target),
         None => root().join("target"),
     }
+}
+
+/// A program of a plain debug build.
+pub fn plain_binary(name: &str) -> PathBuf {
+    target().join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// A cargo command whose build is for the simulator.
@@ -96,12 +103,22 @@ pub fn conformance(args: Vec<String>) -> Result<ExitCode, String> {
     start_plainly(&[], "conformance", &args)
 }
 
-/// The layers of a seed in the simulator; with `--runtime`, the runtime on its own, without one.
-pub fn bench(args: Vec<String>) -> Result<ExitCode, String> {
-    match args.iter().any(|arg| arg == "--runtime") {
-        true => start_plainly(&["--release"], "bench", &args),
-        false => start("bench", args),
+/// The layers of a seed in the simulator; with `--runtime`, the runtime on its own, without one, and
+/// with a PostgreSQL server that waits for its disk: of our own, unless one is named.
+pub fn bench(mut args: Vec<String>) -> Result<ExitCode, String> {
+    let has = |option: &str| args.iter().any(|arg| arg.split('=').next() == Some(option));
+    if !has("--runtime") {
+        return start("bench", args);
     }
+    if has("--postgres") || has("--help") {
+        return start_plainly(&["--release"], "bench", &args);
+    }
+    let server = Server::start(&["--durable"]);
+    match &server {
+        Ok(server) => args.extend(["--postgres".to_owned(), server.url.clone()]),
+        Err(reason) => eprintln!("Without PostgreSQL: {reason}"),
+    }
+    start_plainly(&["--release"], "bench", &args)
 }
 
 fn start_plainly(flags: &[&str], command: &str, args: &[String]) -> Result<ExitCode, String> {
