@@ -6,22 +6,15 @@
 //! checkpoint thus cost one round trip. Where one of them fails none has landed, and they are sent
 //! again one by one, to tell who is to blame.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, maybe_done};
-use tokio_postgres::Client;
-use tokio_postgres::types::Type;
+use futures::future::BoxFuture;
 
-use super::connection::{Again, Store, query};
+use super::connection::{Again, Store};
 use super::errors::Failure;
-use super::lock::Lock;
-use super::put::{CheckpointRows, WriteRows};
-use super::statements as sql;
+use super::together::{Rows, together};
 use crate::checkpoint::saver::{Fate, Landing, SaverError};
 use crate::doors::{Pass, Point, one_turn};
 
@@ -34,12 +27,6 @@ pub(super) struct Lanes {
     store: Store,
     /// By thread; one is there for as long as it is worked off.
     waiting: Arc<Mutex<BTreeMap<Arc<str>, VecDeque<Write>>>>,
-}
-
-/// What is to be stored.
-pub(super) enum Rows {
-    Checkpoint(CheckpointRows),
-    Writes(WriteRows),
 }
 
 struct Write {
@@ -198,81 +185,4 @@ impl Drop for Worker {
         let left = self.lanes.waiting().remove(&self.thread);
         drop(left);
     }
-}
-
-impl Rows {
-    fn thread(&self) -> &Arc<str> {
-        match self {
-            Rows::Checkpoint(rows) => &rows.key.thread,
-            Rows::Writes(rows) => &rows.put.key.thread,
-        }
-    }
-
-    /// A checkpoint whose parent must be the head cannot tell while others are before it.
-    fn goes_with_others(&self) -> bool {
-        match self {
-            Rows::Checkpoint(rows) => !rows.claim.parent_is_head,
-            Rows::Writes(_) => true,
-        }
-    }
-
-    /// The moment that the thread's deletion must be older than.
-    fn since(&self) -> Option<&str> {
-        match self {
-            Rows::Checkpoint(rows) => rows.since(),
-            Rows::Writes(rows) => rows.since(),
-        }
-    }
-
-    /// On its own, with what it claims.
-    async fn put(&self, client: &Client) -> Result<(), Failure> {
-        match self {
-            Rows::Checkpoint(rows) => rows.put(client).await,
-            Rows::Writes(rows) => rows.put(client).await,
-        }
-    }
-
-    /// Whatever it claims; the transaction around it has looked after that.
-    async fn store(&self, client: &Client) -> Result<(), Failure> {
-        match self {
-            Rows::Checkpoint(rows) => rows.store(client).await,
-            Rows::Writes(rows) => rows.store(client).await,
-        }
-    }
-}
-
-/// All rows, of one thread, in one transaction. Everything is sent when this is first polled.
-async fn together(rows: &[Rows], client: &Client) -> Result<(), Failure> {
-    let thread = &**rows[0].thread();
-    let since: BTreeSet<&str> = rows.iter().filter_map(Rows::since).collect();
-    let begin = match since.is_empty() {
-        true => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
-        false => Lock::Shared.begin(thread),
-    };
-    let simple = |text| async move { Ok(client.batch_execute(text).await?) };
-    let mut all: Vec<BoxFuture<'_, Result<(), Failure>>> = vec![Box::pin(simple(&begin))];
-    for since in &since {
-        all.push(Box::pin(async move {
-            let parameters = [(&thread as _, Type::TEXT), (since as _, Type::TEXT)];
-            query(client, sql::FAIL_IF_DELETED, &parameters).await.map(drop)
-        }));
-    }
-    all.extend(rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>));
-    all.push(Box::pin(simple("COMMIT")));
-    in_order(all).await
-}
-
-/// Polls all of them, always in this order, to the end, and gives the first failure.
-async fn in_order(all: Vec<BoxFuture<'_, Result<(), Failure>>>) -> Result<(), Failure> {
-    let mut all: Vec<_> = all.into_iter().map(maybe_done).collect();
-    poll_fn(|cx| {
-        let pending = all.iter_mut().map(|one| Pin::new(one).poll(cx).is_pending());
-        match pending.fold(false, |any, one| any | one) {
-            false => Poll::Ready(()),
-            true => Poll::Pending,
-        }
-    })
-    .await;
-    let results = all.iter_mut().filter_map(|one| Pin::new(one).take_output());
-    results.collect()
 }

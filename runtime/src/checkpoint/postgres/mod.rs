@@ -18,6 +18,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
 mod tls;
+mod together;
 mod wire;
 
 use std::future::ready;
@@ -35,8 +36,9 @@ use super::saver::{
 use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
-use lanes::{Lanes, Rows};
+use lanes::Lanes;
 use put::{CheckpointRows, WriteRows};
+use together::Rows;
 
 /// Choices for [`PostgresSaver::open_with`].
 #[derive(Debug, Clone, PartialEq, Eq)]

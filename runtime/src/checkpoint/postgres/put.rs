@@ -8,7 +8,6 @@ use tokio_postgres::types::Type;
 use super::connection::{Parameter, execute, query};
 use super::document::Blobs;
 use super::errors::Failure;
-use super::lock::{Lock, locked};
 use super::statements as sql;
 use super::wire::Jsonb;
 use crate::checkpoint::codec::encode;
@@ -30,57 +29,37 @@ pub(super) struct CheckpointRows {
 }
 
 impl CheckpointRows {
-    /// The moment that the thread's deletion must be older than, if anybody asks.
-    pub fn since(&self) -> Option<&str> {
-        self.claim.since.as_deref().filter(|_| self.late_writes == LateWrites::Refused)
+    /// Everything of it lands or nothing, wherever the head is. It is sent when this is first polled.
+    pub async fn store(&self, client: &Client) -> Result<u64, Failure> {
+        let values = sql::Rows::of(self.blobs.channels.len());
+        self.send(client, &sql::put(values), values).await
     }
 
-    /// Everything of it lands or nothing, whatever it claims.
-    pub async fn store(&self, client: &Client) -> Result<(), Failure> {
-        self.send(client, sql::PUT, None).await.map(drop)
+    /// As [`CheckpointRows::store`], and nothing is stored when the parent is not the head.
+    pub async fn store_at_head(&self, client: &Client) -> Result<u64, Failure> {
+        self.send(client, sql::PUT_AT_HEAD, sql::Rows::Arrays).await
     }
 
-    /// Everything of it lands or nothing, in one round trip.
-    pub async fn put(&self, client: &Client) -> Result<(), Failure> {
+    /// Says so if the parent is not the head.
+    pub async fn check_head(&self, client: &Client) -> Result<(), Failure> {
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
-        let (id, parent) = (&*self.id, self.parent.as_deref());
-        let (since, head) = (self.since(), self.claim.parent_is_head);
-        let statement = match (since.is_some(), head) {
-            (false, false) => return self.store(client).await,
-            (false, true) => sql::PUT_AT_HEAD,
-            (true, false) => sql::PUT_SINCE,
-            (true, true) => sql::PUT_SINCE_AT_HEAD,
-        };
-        // Two that both found their parent at the head would make a fork.
-        let lock = if head { Lock::Alone } else { Lock::Shared };
-        loop {
-            let put = self.send(client, statement, since);
-            if locked(client, lock, thread, put).await? == 1 {
-                return Ok(());
-            }
-            if since.is_some() {
-                check_deletion(client, thread, &self.claim).await?;
-            }
-            let at = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
-            let found = query(client, sql::HEAD, &at).await?;
-            let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
-            late::check_head(thread, &self.claim, id, parent, found)?;
-            // What was in the way is gone meanwhile.
-        }
+        let at = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
+        let found = query(client, sql::HEAD, &at).await?;
+        let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
+        Ok(late::check_head(thread, &self.claim, &self.id, self.parent.as_deref(), found)?)
     }
 
-    /// The number of checkpoints that were stored. It is sent when this is first polled.
     async fn send(
         &self,
         client: &Client,
         statement: &str,
-        since: Option<&str>,
+        values: sql::Rows,
     ) -> Result<u64, Failure> {
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
         let (id, parent) = (&*self.id, self.parent.as_deref());
         let (document, metadata) = (Jsonb(&self.document), Jsonb(&self.metadata));
-        let channels = texts(&self.blobs.channels);
-        let versions = texts(&self.blobs.versions);
+        let Blobs { types, bytes, .. } = &self.blobs;
+        let (channels, versions) = (texts(&self.blobs.channels), texts(&self.blobs.versions));
         let mut parameters: Vec<Parameter<'_>> = vec![
             (&thread, Type::TEXT),
             (&namespace, Type::TEXT),
@@ -88,23 +67,25 @@ impl CheckpointRows {
             (&parent, Type::TEXT),
             (&document, Type::JSONB),
             (&metadata, Type::JSONB),
-            (&channels, Type::TEXT_ARRAY),
-            (&versions, Type::TEXT_ARRAY),
-            (&self.blobs.types, Type::TEXT_ARRAY),
-            (&self.blobs.bytes, Type::BYTEA_ARRAY),
         ];
-        if since.is_some() {
-            parameters.push((&since, Type::TEXT));
+        match values {
+            sql::Rows::Arrays => parameters.extend([
+                (&channels as _, Type::TEXT_ARRAY),
+                (&versions as _, Type::TEXT_ARRAY),
+                (types as _, Type::TEXT_ARRAY),
+                (bytes as _, Type::BYTEA_ARRAY),
+            ]),
+            sql::Rows::SpelledOut(count) => parameters.extend((0..count).flat_map(|n| {
+                [
+                    (&channels[n] as _, Type::TEXT),
+                    (&versions[n] as _, Type::TEXT),
+                    (&types[n] as _, Type::TEXT),
+                    (&bytes[n] as _, Type::BYTEA),
+                ]
+            })),
         }
         execute(client, statement, &parameters).await
     }
-}
-
-/// Says so if the thread was deleted after its writer looked at it.
-async fn check_deletion(client: &Client, thread: &str, claim: &Claim) -> Result<(), Failure> {
-    let rows = query(client, sql::DELETION, &[(&thread, Type::TEXT)]).await?;
-    let deletion: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(late::check(thread, claim, deletion)?)
 }
 
 /// Pending writes, ready to be sent.
@@ -145,40 +126,8 @@ impl WriteRows {
         Ok(rows)
     }
 
-    /// The moment that the thread's deletion must be older than, if anybody asks.
-    pub fn since(&self) -> Option<&str> {
-        let since = self.put.claim.since.as_deref();
-        since.filter(|_| self.late_writes == LateWrites::Refused)
-    }
-
-    /// All rows or none, whatever they claim.
-    pub async fn store(&self, client: &Client) -> Result<(), Failure> {
-        let statement = if self.replaces { sql::REPLACE_WRITES } else { sql::ADD_WRITES };
-        self.send(client, statement, None).await.map(drop)
-    }
-
-    pub async fn put(&self, client: &Client) -> Result<(), Failure> {
-        let PutWrites { key, claim, .. } = &self.put;
-        let Some(since) = self.since() else { return self.store(client).await };
-        let statement = match self.replaces {
-            true => sql::REPLACE_WRITES_SINCE,
-            false => sql::ADD_WRITES_SINCE,
-        };
-        let write = self.send(client, statement, Some(since));
-        match locked(client, Lock::Shared, &key.thread, write).await? {
-            // They were all there already, or they are not wanted any more.
-            0 => check_deletion(client, &key.thread, claim).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// The number of rows that were stored. They are sent when this is first polled.
-    async fn send(
-        &self,
-        client: &Client,
-        statement: &str,
-        since: Option<&str>,
-    ) -> Result<u64, Failure> {
+    /// All rows or none. They are sent when this is first polled.
+    pub async fn store(&self, client: &Client) -> Result<u64, Failure> {
         let PutWrites { key, checkpoint, task, task_path, .. } = &self.put;
         let (thread, namespace, id) = (&*key.thread, &*key.namespace, &**checkpoint);
         let (task, path) = (&**task, &**task_path);
@@ -189,15 +138,25 @@ impl WriteRows {
             (&id, Type::TEXT),
             (&task, Type::TEXT),
             (&path, Type::TEXT),
-            (&self.indices, Type::INT4_ARRAY),
-            (&channels, Type::TEXT_ARRAY),
-            (&self.types, Type::TEXT_ARRAY),
-            (&self.bytes, Type::BYTEA_ARRAY),
         ];
-        if since.is_some() {
-            parameters.push((&since, Type::TEXT));
+        let rows = sql::Rows::of(self.indices.len());
+        match rows {
+            sql::Rows::Arrays => parameters.extend([
+                (&self.indices as _, Type::INT4_ARRAY),
+                (&channels as _, Type::TEXT_ARRAY),
+                (&self.types as _, Type::TEXT_ARRAY),
+                (&self.bytes as _, Type::BYTEA_ARRAY),
+            ]),
+            sql::Rows::SpelledOut(count) => parameters.extend((0..count).flat_map(|n| {
+                [
+                    (&self.indices[n] as _, Type::INT4),
+                    (&channels[n] as _, Type::TEXT),
+                    (&self.types[n] as _, Type::TEXT),
+                    (&self.bytes[n] as _, Type::BYTEA),
+                ]
+            })),
         }
-        execute(client, statement, &parameters).await
+        execute(client, &sql::put_writes(rows, self.replaces), &parameters).await
     }
 }
 

@@ -68,26 +68,64 @@ SELECT type, blob FROM checkpoint_writes
 WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3 AND channel = '__pregel_tasks'
 ORDER BY task_path, task_id, idx";
 
-/// A checkpoint and the values that are new with it, where a condition holds, and else nothing.
-///
-/// An equal key is an equal value: versions have a random tail. A checkpoint with the same id keeps
-/// its parent, as with Python. The number of checkpoints that were stored is answered.
-macro_rules! put {
+/// How the rows of an insert come into a statement.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    /// One parameter a column, row by row.
+    SpelledOut(usize),
+    /// One array a column. Planning that costs the server as much as the rest of a small statement.
+    Arrays,
+}
+
+impl Rows {
+    const MOST_SPELLED_OUT: usize = 4;
+
+    pub fn of(count: usize) -> Rows {
+        if count <= Rows::MOST_SPELLED_OUT { Rows::SpelledOut(count) } else { Rows::Arrays }
+    }
+}
+
+/// Rows that all begin with the parameters up to `shared` and go on with `own` more each, from the
+/// parameter `first` on.
+fn spell_out(rows: usize, shared: usize, first: usize, own: usize) -> String {
+    let row = |row: usize| {
+        let start = first + row * own;
+        let columns = (1..=shared).chain(start..start + own).map(|n| format!("${n}"));
+        format!("({})", columns.collect::<Vec<_>>().join(", "))
+    };
+    format!("VALUES {}", (0..rows).map(row).collect::<Vec<_>>().join(", "))
+}
+
+macro_rules! put_values {
+    ($rows:expr) => {
+        concat!(
+            "INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
+",
+            $rows,
+            "
+ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING"
+        )
+    };
+}
+
+macro_rules! value_arrays {
     ($condition:expr) => {
         concat!(
-            "WITH values_stored AS (
-    INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
-    SELECT $1, $2, b.channel, b.version, b.type, b.blob
-    FROM unnest($7::text[], $8::text[], $9::text[], $10::bytea[])
-        AS b (channel, version, type, blob)",
-            $condition,
-            "
-    ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING
-)
-INSERT INTO checkpoints
+            "SELECT $1, $2, b.channel, b.version, b.type, b.blob
+FROM unnest($7::text[], $8::text[], $9::text[], $10::bytea[]) AS b (channel, version, type, blob)
+WHERE ",
+            $condition
+        )
+    };
+}
+
+macro_rules! put_checkpoint {
+    ($row:expr) => {
+        concat!(
+            "INSERT INTO checkpoints
     (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
-SELECT $1, $2, $3, $4, $5, $6",
-            $condition,
+",
+            $row,
             "
 ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id)
 DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata"
@@ -95,15 +133,21 @@ DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata"
     };
 }
 
-/// The thread was not deleted at this moment or later.
-macro_rules! since {
-    ($moment:literal) => {
-        concat!(
-            "coalesce(",
-            $moment,
-            " > (SELECT d.checkpoint_id FROM durasim_deletions d WHERE d.thread_id = $1), true)"
-        )
+/// A checkpoint and the values that are new with it.
+///
+/// An equal key is an equal value: versions have a random tail. A checkpoint with the same id keeps
+/// its parent, as with Python.
+///
+/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes. A parser may
+/// want a condition before `ON CONFLICT`, to tell it from that of a join.
+pub(super) fn put(values: Rows) -> String {
+    const CHECKPOINT: &str = put_checkpoint!("VALUES ($1, $2, $3, $4, $5, $6)");
+    let values = match values {
+        Rows::SpelledOut(0) => return CHECKPOINT.to_owned(),
+        Rows::SpelledOut(count) => format!(put_values!("{}"), spell_out(count, 2, 7, 4)),
+        Rows::Arrays => put_values!(value_arrays!("true")).to_owned(),
     };
+    format!("WITH values_stored AS ({values}) {CHECKPOINT}")
 }
 
 /// The parent is the head, or the checkpoint is, which is then stored once more.
@@ -116,64 +160,50 @@ macro_rules! at_head {
     };
 }
 
-/// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes. A parser may
-/// want a condition before `ON CONFLICT`, to tell it from that of a join.
-pub(super) const PUT: &str = put!(" WHERE true");
+/// As [`put`] with arrays, if the parent is the head, and else nothing. The number of checkpoints that
+/// were stored is answered.
+pub(super) const PUT_AT_HEAD: &str = concat!(
+    "WITH values_stored AS (",
+    put_values!(value_arrays!(at_head!())),
+    ") ",
+    put_checkpoint!(concat!("SELECT $1, $2, $3, $4, $5, $6 WHERE ", at_head!()))
+);
 
-/// As [`PUT`].
-pub(super) const PUT_AT_HEAD: &str = put!(concat!(" WHERE ", at_head!()));
-
-/// Besides what [`PUT`] has, a moment.
-pub(super) const PUT_SINCE: &str = put!(concat!(" WHERE ", since!("$11")));
-
-/// As [`PUT_SINCE`].
-pub(super) const PUT_SINCE_AT_HEAD: &str =
-    put!(concat!(" WHERE ", since!("$11"), " AND ", at_head!()));
+/// Pending writes: rows that exist are kept or, but for their path, replaced, as with Python.
+///
+/// Thread, namespace, id, task, path; indices, channels, types, bytes.
+pub(super) fn put_writes(rows: Rows, replaces: bool) -> String {
+    let rows = match rows {
+        Rows::SpelledOut(count) => spell_out(count, 5, 6, 4),
+        Rows::Arrays => "SELECT $1, $2, $3, $4, $5, w.idx, w.channel, w.type, w.blob
+FROM unnest($6::int4[], $7::text[], $8::text[], $9::bytea[]) AS w (idx, channel, type, blob)
+WHERE true"
+            .to_owned(),
+    };
+    let on_conflict = match replaces {
+        true => "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob",
+        false => "NOTHING",
+    };
+    format!(
+        "INSERT INTO checkpoint_writes
+    (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
+{rows}
+ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO {on_conflict}"
+    )
+}
 
 /// The id of a thread's last deletion. Thread.
 pub(super) const DELETION: &str =
     "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = $1";
 
 /// Fails (22012) if the thread was deleted at this moment or later. Thread, moment.
-pub(super) const FAIL_IF_DELETED: &str =
-    concat!("SELECT 1 / (CASE WHEN ", since!("$2"), " THEN 1 ELSE 0 END)");
+pub(super) const FAIL_IF_DELETED: &str = "
+SELECT 1 / (CASE WHEN checkpoint_id < $2 THEN 1 ELSE 0 END) FROM durasim_deletions
+WHERE thread_id = $1";
 
 /// The greatest id, or null. Thread, namespace.
 pub(super) const HEAD: &str =
     "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2";
-
-macro_rules! put_writes {
-    ($condition:expr, $conflict:literal) => {
-        concat!(
-            "INSERT INTO checkpoint_writes
-    (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
-SELECT $1, $2, $3, $4, $5, w.idx, w.channel, w.type, w.blob
-FROM unnest($6::int4[], $7::text[], $8::text[], $9::bytea[]) AS w (idx, channel, type, blob)",
-            $condition,
-            "
-ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO ",
-            $conflict
-        )
-    };
-}
-
-/// Rows that exist are kept. Thread, namespace, id, task, path; indices, channels, types, bytes.
-pub(super) const ADD_WRITES: &str = put_writes!(" WHERE true", "NOTHING");
-
-/// Rows that exist are replaced, but for their path, as with Python. As [`ADD_WRITES`].
-pub(super) const REPLACE_WRITES: &str = put_writes!(
-    " WHERE true",
-    "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
-);
-
-/// Besides what [`ADD_WRITES`] has, a moment.
-pub(super) const ADD_WRITES_SINCE: &str = put_writes!(concat!(" WHERE ", since!("$10")), "NOTHING");
-
-/// Besides what [`REPLACE_WRITES`] has, a moment.
-pub(super) const REPLACE_WRITES_SINCE: &str = put_writes!(
-    concat!(" WHERE ", since!("$10")),
-    "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob"
-);
 
 /// Everything of a thread. All parts of a statement see the same moment.
 macro_rules! delete_thread {

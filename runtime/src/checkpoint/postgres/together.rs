@@ -1,0 +1,157 @@
+//! Writes of one thread as one transaction, sent whole without waiting for answers in between.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::slice;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures::future::{BoxFuture, maybe_done};
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use super::connection::query;
+use super::errors::Failure;
+use super::lock::Lock;
+use super::put::{CheckpointRows, WriteRows};
+use super::statements as sql;
+use crate::checkpoint::late;
+use crate::checkpoint::saver::{Claim, LateWrites};
+
+/// What is to be stored.
+pub(super) enum Rows {
+    Checkpoint(CheckpointRows),
+    Writes(WriteRows),
+}
+
+impl Rows {
+    pub fn thread(&self) -> &Arc<str> {
+        match self {
+            Rows::Checkpoint(rows) => &rows.key.thread,
+            Rows::Writes(rows) => &rows.put.key.thread,
+        }
+    }
+
+    /// A checkpoint whose parent must be the head cannot tell while others are before it.
+    pub fn goes_with_others(&self) -> bool {
+        match self {
+            Rows::Checkpoint(rows) => !rows.claim.parent_is_head,
+            Rows::Writes(_) => true,
+        }
+    }
+
+    fn claim(&self) -> (&Claim, LateWrites) {
+        match self {
+            Rows::Checkpoint(rows) => (&rows.claim, rows.late_writes),
+            Rows::Writes(rows) => (&rows.put.claim, rows.late_writes),
+        }
+    }
+
+    /// The moment that the thread's deletion must be older than, if anybody asks.
+    fn since(&self) -> Option<&str> {
+        let (claim, late_writes) = self.claim();
+        claim.since.as_deref().filter(|_| late_writes == LateWrites::Refused)
+    }
+
+    async fn store(&self, client: &Client) -> Result<u64, Failure> {
+        match self {
+            Rows::Checkpoint(rows) => rows.store(client).await,
+            Rows::Writes(rows) => rows.store(client).await,
+        }
+    }
+
+    /// On its own, with what it claims.
+    pub async fn put(&self, client: &Client) -> Result<(), Failure> {
+        let result = match self {
+            Rows::Checkpoint(rows) if rows.claim.parent_is_head => {
+                self.put_at_head(rows, client).await
+            }
+            _ => together(slice::from_ref(self), client).await,
+        };
+        match result {
+            Err(Failure::Sql(error)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+                self.check_deletion(client).await?;
+                Err(Failure::Sql(error))
+            }
+            other => other,
+        }
+    }
+
+    async fn put_at_head(&self, rows: &CheckpointRows, client: &Client) -> Result<(), Failure> {
+        loop {
+            // Two that both found their parent at the head would make a fork.
+            let begin = Lock::Alone.begin(self.thread());
+            let put = Box::pin(rows.store_at_head(client));
+            if transaction(client, &begin, self.thread(), self.since(), vec![put]).await? == [1] {
+                return Ok(());
+            }
+            rows.check_head(client).await?;
+            // What was in the way is gone meanwhile.
+        }
+    }
+
+    /// Says so if the thread was deleted after its writer looked at it.
+    async fn check_deletion(&self, client: &Client) -> Result<(), Failure> {
+        let thread = &**self.thread();
+        let rows = query(client, sql::DELETION, &[(&thread, Type::TEXT)]).await?;
+        let deletion: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
+        Ok(late::check(thread, self.claim().0, deletion)?)
+    }
+}
+
+/// All rows, of one thread. Fails (22012) when one of them is of before the thread's deletion. A
+/// checkpoint is stored wherever the head is.
+pub(super) async fn together(rows: &[Rows], client: &Client) -> Result<(), Failure> {
+    let since = rows.iter().filter_map(Rows::since).min();
+    if let ([alone], None) = (rows, since) {
+        return alone.store(client).await.map(drop);
+    }
+    let thread = rows[0].thread();
+    let begin = match since {
+        Some(_) => Lock::Shared.begin(thread),
+        None => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
+    };
+    let statements = rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>);
+    transaction(client, &begin, thread, since, statements.collect()).await.map(drop)
+}
+
+/// Begins, and does all statements, for as long as none fails, and commits; gives how many rows each
+/// of them stored. Everything is sent when this is first polled.
+async fn transaction(
+    client: &Client,
+    begin: &str,
+    thread: &str,
+    since: Option<&str>,
+    statements: Vec<BoxFuture<'_, Result<u64, Failure>>>,
+) -> Result<Vec<u64>, Failure> {
+    let simple = |text| -> BoxFuture<'_, Result<u64, Failure>> {
+        Box::pin(async move { Ok(client.batch_execute(text).await.map(|()| 0)?) })
+    };
+    let check = since.map(|since| -> BoxFuture<'_, Result<u64, Failure>> {
+        Box::pin(async move {
+            let parameters = [(&thread as _, Type::TEXT), (&since as _, Type::TEXT)];
+            query(client, sql::FAIL_IF_DELETED, &parameters).await.map(|_| 0)
+        })
+    });
+    let before = 1 + usize::from(check.is_some());
+    let all = [simple(begin)].into_iter().chain(check).chain(statements).chain([simple("COMMIT")]);
+    let mut stored = in_order(all.collect()).await?;
+    stored.pop();
+    Ok(stored.split_off(before))
+}
+
+/// Polls all of them, always in this order, to the end, and gives the first failure.
+async fn in_order<T>(all: Vec<BoxFuture<'_, Result<T, Failure>>>) -> Result<Vec<T>, Failure> {
+    let mut all: Vec<_> = all.into_iter().map(maybe_done).collect();
+    poll_fn(|cx| {
+        let pending = all.iter_mut().map(|one| Pin::new(one).poll(cx).is_pending());
+        match pending.fold(false, |any, one| any | one) {
+            false => Poll::Ready(()),
+            true => Poll::Pending,
+        }
+    })
+    .await;
+    let results = all.iter_mut().filter_map(|one| Pin::new(one).take_output());
+    results.collect()
+}
