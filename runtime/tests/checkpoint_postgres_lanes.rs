@@ -85,6 +85,37 @@ fn what_was_deleted_is_refused_alone() {
     });
 }
 
+/// The name of a thread is a value, whatever is in it.
+#[test]
+fn a_deleted_thread_stays_deleted_under_any_name() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let saver = open(&server.database("lanes_names")).await;
+        let drop_all = "'; DROP TABLE checkpoints CASCADE; SELECT '";
+        for name in ["it's", "back\\slash", "\\'", drop_all, "$1", "\"q\"", "Grüße \u{1F600}", "''"]
+        {
+            let late = Claim { since: Some(id(2).into()), parent_is_head: false };
+            let with_claim = |n| Put { claim: late.clone(), ..put(name, n, &Fate::default()) };
+            let writes = PutWrites { claim: late.clone(), ..writes(name, 3, &Fate::default()) };
+            saver.put(with_claim(3)).await.expect("there was no deletion");
+            saver.put_writes(writes.clone()).await.expect("there was no deletion");
+            saver.delete_thread(name).await.unwrap();
+            let refused = saver.put(with_claim(4)).await;
+            assert!(matches!(refused, Err(SaverError::Deleted { .. })), "{name}: {refused:?}");
+            let refused = saver.put_writes(writes).await;
+            assert!(matches!(refused, Err(SaverError::Deleted { .. })), "{name}: {refused:?}");
+            assert!(saver.get_tuple(&key(name, ""), None).await.unwrap().is_none(), "{name}");
+            saver.put(put(name, 5, &Fate::default())).await.expect("it claims nothing");
+        }
+        let nul = saver.put(Put {
+            claim: Claim { since: Some(id(2).into()), parent_is_head: false },
+            ..put("a\0b", 1, &Fate::default())
+        });
+        let refused = nul.await.unwrap_err().to_string();
+        assert!(refused.contains("U+0000"), "{refused}");
+    });
+}
+
 /// What the server refuses fails, and the checkpoint behind it with the same fate; the others land.
 #[test]
 fn a_failure_does_not_take_others_with_it() {

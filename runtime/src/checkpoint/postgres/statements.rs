@@ -4,6 +4,8 @@
 //! All are sent unnamed and with the types of their parameters, so that one costs one round trip and
 //! leaves nothing behind in the session: behind a pooler the next statement may meet another one.
 
+use postgres_protocol::escape::escape_literal;
+
 /// What a read gives back: one answer with rows of three kinds, from one snapshot. A checkpoint has
 /// kind 0, the value of a channel kind 1, a pending write kind 2. Each channel's value is in it once,
 /// however many of the checkpoints hold it.
@@ -196,10 +198,15 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO {on_confl
 pub(super) const DELETION: &str =
     "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = $1";
 
-/// Fails (22012) if the thread was deleted at this moment or later. Thread, moment.
-pub(super) const FAIL_IF_DELETED: &str = "
-SELECT 1 / (CASE WHEN checkpoint_id < $2 THEN 1 ELSE 0 END) FROM durasim_deletions
-WHERE thread_id = $1";
+/// Fails (22012) if the thread was deleted at this moment or later. In the text itself, so that it
+/// goes in one message with what opens the transaction.
+pub(super) fn fail_if_deleted(thread: &str, moment: &str) -> String {
+    let (thread, moment) = (escape_literal(thread), escape_literal(moment));
+    format!(
+        "SELECT 1 / (CASE WHEN checkpoint_id < {moment} THEN 1 ELSE 0 END) FROM durasim_deletions \
+         WHERE thread_id = {thread}"
+    )
+}
 
 /// The greatest id, or null. Thread, namespace.
 pub(super) const HEAD: &str =

@@ -81,9 +81,9 @@ impl Rows {
     async fn put_at_head(&self, rows: &CheckpointRows, client: &Client) -> Result<(), Failure> {
         loop {
             // Two that both found their parent at the head would make a fork.
-            let begin = Lock::Alone.begin(self.thread());
+            let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.since());
             let put = Box::pin(rows.store_at_head(client));
-            if transaction(client, &begin, self.thread(), self.since(), vec![put]).await? == [1] {
+            if transaction(client, &begin, vec![put]).await? == [1] {
                 return Ok(());
             }
             rows.check_head(client).await?;
@@ -107,13 +107,24 @@ pub(super) async fn together(rows: &[Rows], client: &Client) -> Result<(), Failu
     if let ([alone], None) = (rows, since) {
         return alone.store(client).await.map(drop);
     }
-    let thread = rows[0].thread();
     let begin = match since {
-        Some(_) => Lock::Shared.begin(thread),
+        Some(_) => Lock::Shared.begin(rows[0].thread()),
         None => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
     };
     let statements = rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>);
-    transaction(client, &begin, thread, since, statements.collect()).await.map(drop)
+    let begin = begin + &check(rows[0].thread(), since);
+    transaction(client, &begin, statements.collect()).await.map(drop)
+}
+
+/// What is said after the lock was taken, to a thread that may have been deleted.
+fn check(thread: &str, since: Option<&str>) -> String {
+    match since {
+        // The server has the words for a name that cannot be.
+        Some(since) if !thread.contains('\0') => {
+            "; ".to_owned() + &sql::fail_if_deleted(thread, since)
+        }
+        _ => String::new(),
+    }
 }
 
 /// Begins, and does all statements, for as long as none fails, and commits; gives how many rows each
@@ -121,24 +132,15 @@ pub(super) async fn together(rows: &[Rows], client: &Client) -> Result<(), Failu
 async fn transaction(
     client: &Client,
     begin: &str,
-    thread: &str,
-    since: Option<&str>,
     statements: Vec<BoxFuture<'_, Result<u64, Failure>>>,
 ) -> Result<Vec<u64>, Failure> {
     let simple = |text| -> BoxFuture<'_, Result<u64, Failure>> {
         Box::pin(async move { Ok(client.batch_execute(text).await.map(|()| 0)?) })
     };
-    let check = since.map(|since| -> BoxFuture<'_, Result<u64, Failure>> {
-        Box::pin(async move {
-            let parameters = [(&thread as _, Type::TEXT), (&since as _, Type::TEXT)];
-            query(client, sql::FAIL_IF_DELETED, &parameters).await.map(|_| 0)
-        })
-    });
-    let before = 1 + usize::from(check.is_some());
-    let all = [simple(begin)].into_iter().chain(check).chain(statements).chain([simple("COMMIT")]);
+    let all = [simple(begin)].into_iter().chain(statements).chain([simple("COMMIT")]);
     let mut stored = in_order(all.collect()).await?;
     stored.pop();
-    Ok(stored.split_off(before))
+    Ok(stored.split_off(1))
 }
 
 /// Polls all of them, always in this order, to the end, and gives the first failure.
