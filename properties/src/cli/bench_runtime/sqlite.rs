@@ -14,8 +14,6 @@ use super::{Figure, LOOP, counting, memory, micros, now, resident};
 
 /// A run of this many steps must not keep anything of each.
 const LONG_RUN: u64 = 100_000;
-/// Steps beside a large value, each of which stores it again.
-const BESIDE_LARGE: u64 = 20;
 const LARGE: usize = 1 << 20;
 
 /// A folder of files, which goes away with this.
@@ -136,13 +134,13 @@ async fn loops(folder: &Folder, rounds: u32) -> Result<Vec<Figure>, String> {
 }
 
 async fn beside_large(folder: &Folder, rounds: u32) -> Result<Vec<Figure>, String> {
-    let rows = rows(folder, BESIDE_LARGE, Beside::Large).await?;
+    let rows = rows(folder, LOOP, Beside::Large).await?;
     let steps = rows.steps() as f64;
     let (mut floor, mut sync) = (Vec::new(), Vec::new());
-    for _ in 0..rounds.min(5) {
+    for _ in 0..rounds.min(3) {
         floor.push(commit(folder, &rows)?);
         let way = Way::File(Durability::Sync);
-        sync.push(run(folder, way, BESIDE_LARGE, Beside::Large).await?);
+        sync.push(run(folder, way, LOOP, Beside::Large).await?);
     }
     let (floor, sync) = (median(floor) / steps, median(sync) / steps);
     let of = |name, per_step, aim: &str| Figure {
