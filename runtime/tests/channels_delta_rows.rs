@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use checkpoint_support::{block_on, key};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer};
+use durasim_runtime::checkpoint::CheckpointTuple;
 use durasim_runtime::checkpoint::codec::read_delta_snapshot;
+use durasim_runtime::checkpoint::layer::Layer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{
-    Keep, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
-};
+use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::version::version_number;
-use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
 use durasim_runtime::graph::Persistence;
 use durasim_runtime::pregel::{Input, RunConfig, RunError};
 use durasim_runtime::value::{self, Value};
 use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeError, Profile, START, State, StateGraph, Update,
 };
+use futures::future::BoxFuture;
 use serde_json::json;
 
 /// Keeps a log of what has landed. Rows take their time, those of other channels most.
@@ -59,37 +59,31 @@ impl Slow {
     }
 }
 
-impl Saver for Slow {
-    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.inner.get_tuple(key, id)
+impl Layer for Slow {
+    fn inner(&self) -> &dyn Saver {
+        &self.inner
     }
 
-    fn list(
-        &self,
-        thread: &str,
-        namespace: Option<&str>,
-        filter: ListFilter,
-    ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.inner.list(thread, namespace, filter)
-    }
-
-    fn put(&self, put: Put) -> SaverResult<()> {
+    fn on_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let fate = put.fate.clone();
         let nth = self.count(|calls| &mut calls.0);
         let landed = self.landed.clone();
         let line = format!("put {}", put.metadata.step);
         let put = self.inner.put(put);
         let fails = self.fails == Fails::Put(nth);
-        Box::pin(async move {
+        let write = async move {
             if fails {
                 return Err(SaverError::Store("no space".to_owned()));
             }
             put.await?;
             landed.lock().unwrap().push(line);
             Ok(())
-        })
+        };
+        Landing::of_checkpoint(fate, write)
     }
 
-    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+    fn on_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let fate = put.fate.clone();
         let nth = self.count(|calls| &mut calls.1);
         let landed = self.landed.clone();
         let names: Vec<&str> = put.writes.iter().map(|(name, _)| &**name).collect();
@@ -97,7 +91,7 @@ impl Saver for Slow {
         let put = self.inner.put_writes(put);
         let fails = self.fails == Fails::Rows(nth);
         let pause = Duration::from_millis(if line.contains("log") { 3 } else { 30 });
-        Box::pin(async move {
+        let write = async move {
             tokio::time::sleep(pause).await;
             if fails {
                 return Err(SaverError::Store("no space".to_owned()));
@@ -105,23 +99,8 @@ impl Saver for Slow {
             put.await?;
             landed.lock().unwrap().push(line);
             Ok(())
-        })
-    }
-
-    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.inner.delete_thread(thread)
-    }
-
-    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
-        self.inner.copy_thread(from, to)
-    }
-
-    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
-        self.inner.prune(threads, keep)
-    }
-
-    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
-        self.inner.delete_for_runs(runs)
+        };
+        Landing::of_writes(fate, write)
     }
 }
 

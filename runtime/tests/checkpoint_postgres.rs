@@ -289,3 +289,36 @@ fn pruned_and_deleted_threads_leave_no_values() {
         assert_eq!(held().await, [name("t", 2)]);
     });
 }
+
+/// A statement is another one where there are more rows.
+#[test]
+fn any_number_of_rows_lands() {
+    with_saver("numbers", |saver, _| async move {
+        for n in 0..9 {
+            let names: Vec<Arc<str>> = (0..n).map(|channel| format!("c{channel}").into()).collect();
+            let list =
+                |name: &Arc<str>| (name.clone(), shared(Value::Array(vec![(**name).into()])));
+            let version: Arc<str> = format!("{:032}.0.5", n + 1).into();
+            let stored = Checkpoint {
+                channel_values: names.iter().map(list).collect(),
+                channel_versions: names.iter().map(|c| (c.clone(), version.clone())).collect(),
+                updated_channels: None,
+                ..checkpoint(n)
+            };
+            put(&*saver, stored.clone()).await.expect("a put");
+            for task in ["added", "added once more"] {
+                let writes: Vec<(Arc<str>, Shared)> = names.iter().map(list).collect();
+                let writes = PutWrites::new(&key("t", ""), &id(n), task, "", writes);
+                saver.put_writes(writes).await.expect("writes");
+            }
+            let tuple = saver.get_tuple(&key("t", ""), Some(&id(n))).await.unwrap().unwrap();
+            let sorted = |checkpoint: &Checkpoint| {
+                let values = checkpoint.channel_values.clone();
+                values.into_iter().collect::<std::collections::BTreeMap<_, _>>()
+            };
+            assert_eq!(sorted(&tuple.checkpoint), sorted(&stored), "{n} values");
+            let channels: Vec<_> = tuple.writes.iter().map(|write| write.channel.clone()).collect();
+            assert_eq!(channels, [&names[..], &names[..]].concat(), "{n} writes");
+        }
+    });
+}

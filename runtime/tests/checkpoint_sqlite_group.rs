@@ -10,13 +10,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use checkpoint_support::{HeldCalls, TestFile, block_on, checkpoint, id, key, metadata, shared};
+use durasim_runtime::checkpoint::Source;
 use durasim_runtime::checkpoint::codec::MAX_DEPTH;
+use durasim_runtime::checkpoint::layer::Layer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::{
-    Fate, Keep, Landing, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+    Fate, Landing, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
 };
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
-use durasim_runtime::checkpoint::{CheckpointTuple, Source, ThreadKey};
 use durasim_runtime::pregel::{Input, RunConfig, RunError};
 use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeError, Profile, START, State, StateGraph, Update,
@@ -157,30 +158,12 @@ impl Slow {
     }
 }
 
-impl Saver for Slow {
-    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.inner.get_tuple(key, id)
+impl Layer for Slow {
+    fn inner(&self) -> &dyn Saver {
+        &self.inner
     }
 
-    fn list(
-        &self,
-        thread: &str,
-        namespace: Option<&str>,
-        filter: ListFilter,
-    ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.inner.list(thread, namespace, filter)
-    }
-
-    fn put(&self, put: Put) -> SaverResult<()> {
-        let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.end().await })
-    }
-
-    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        self.inner.put_writes(put)
-    }
-
-    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+    fn on_put(&self, put: Put) -> BoxFuture<'static, Landing> {
         let (inner, landed) = (self.inner.clone(), self.landed.clone());
         let (waiting, most) = (self.waiting.clone(), self.most_waiting.clone());
         let fails = self.fails == Some(self.puts.fetch_add(1, Ordering::Relaxed));
@@ -205,22 +188,6 @@ impl Saver for Slow {
             Ok(())
         };
         Box::pin(std::future::ready(Landing::new(landing)))
-    }
-
-    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.inner.delete_thread(thread)
-    }
-
-    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
-        self.inner.copy_thread(from, to)
-    }
-
-    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
-        self.inner.prune(threads, keep)
-    }
-
-    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
-        self.inner.delete_for_runs(runs)
     }
 }
 

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use durasim_runtime::Saver;
-use durasim_runtime::checkpoint::saver::{
-    Fate, Keep, Landing, ListFilter, Put, PutWrites, SaverError, SaverResult,
-};
-use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
+use durasim_runtime::checkpoint::layer::Layer;
+use durasim_runtime::checkpoint::saver::{Fate, Landing, Put, PutWrites, SaverError};
 use durasim_sim::{Process, World};
 use futures::future::BoxFuture;
 
@@ -87,31 +85,12 @@ fn injected(fate: &Fate) -> Landing {
     ended(Err(error))
 }
 
-impl Saver for FaultySaver {
-    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.inner.get_tuple(key, id)
+impl Layer for FaultySaver {
+    fn inner(&self) -> &dyn Saver {
+        &*self.inner
     }
 
-    fn list(
-        &self,
-        thread: &str,
-        namespace: Option<&str>,
-        filter: ListFilter,
-    ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.inner.list(thread, namespace, filter)
-    }
-
-    fn put(&self, put: Put) -> SaverResult<()> {
-        let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.end().await })
-    }
-
-    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let submitted = self.submit_writes(put);
-        Box::pin(async move { submitted.await.end().await })
-    }
-
-    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+    fn on_put(&self, put: Put) -> BoxFuture<'static, Landing> {
         let (inner, faults) = (self.inner.clone(), self.faults.clone());
         let process = self.process.clone();
         Box::pin(async move {
@@ -159,7 +138,7 @@ impl Saver for FaultySaver {
         })
     }
 
-    fn submit_writes(&self, mut put: PutWrites) -> BoxFuture<'static, Landing> {
+    fn on_writes(&self, mut put: PutWrites) -> BoxFuture<'static, Landing> {
         let (inner, faults) = (self.inner.clone(), self.faults.clone());
         Box::pin(async move {
             let nth = count(&faults.put_writes);
@@ -172,22 +151,6 @@ impl Saver for FaultySaver {
             }
             inner.submit_writes(put).await
         })
-    }
-
-    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.inner.delete_thread(thread)
-    }
-
-    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
-        self.inner.copy_thread(from, to)
-    }
-
-    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
-        self.inner.prune(threads, keep)
-    }
-
-    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
-        self.inner.delete_for_runs(runs)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use durasim_runtime::Saver;
-use durasim_runtime::checkpoint::saver::{Keep, Landing, ListFilter, Put, PutWrites, SaverResult};
-use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
+use durasim_runtime::checkpoint::layer::Layer;
+use durasim_runtime::checkpoint::saver::{Landing, Put, PutWrites};
 use durasim_sim::{BoxFuture, Disk};
 
 /// When a write counts as acknowledged.
@@ -77,31 +77,12 @@ impl Witness {
     }
 }
 
-impl Saver for Witness {
-    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.inner.get_tuple(key, id)
+impl Layer for Witness {
+    fn inner(&self) -> &dyn Saver {
+        &*self.inner
     }
 
-    fn list(
-        &self,
-        thread: &str,
-        namespace: Option<&str>,
-        filter: ListFilter,
-    ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.inner.list(thread, namespace, filter)
-    }
-
-    fn put(&self, put: Put) -> SaverResult<()> {
-        let submitted = self.submit_put(put);
-        Box::pin(async move { submitted.await.end().await })
-    }
-
-    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
-        let submitted = self.submit_writes(put);
-        Box::pin(async move { submitted.await.end().await })
-    }
-
-    fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+    fn on_put(&self, put: Put) -> BoxFuture<'static, Landing> {
         let place = {
             let mut notes = self.notes.lock().unwrap();
             notes.puts.push(Noted { write: put.clone(), acknowledged: None });
@@ -112,7 +93,7 @@ impl Saver for Witness {
         })
     }
 
-    fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+    fn on_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
         let place = {
             let mut notes = self.notes.lock().unwrap();
             notes.writes.push(Noted { write: put.clone(), acknowledged: None });
@@ -121,21 +102,5 @@ impl Saver for Witness {
         self.watch(self.inner.submit_writes(put), move |notes, disk| {
             notes.writes[place].acknowledged = notes.acknowledge(disk);
         })
-    }
-
-    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.inner.delete_thread(thread)
-    }
-
-    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
-        self.inner.copy_thread(from, to)
-    }
-
-    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
-        self.inner.prune(threads, keep)
-    }
-
-    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
-        self.inner.delete_for_runs(runs)
     }
 }

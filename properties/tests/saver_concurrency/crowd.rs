@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use durasim_runtime::checkpoint::saver::{Keep, ListFilter, Put, PutWrites, Saver, SaverResult};
+use durasim_runtime::checkpoint::layer::Layer;
+use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver};
 use durasim_runtime::checkpoint::{
     Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey,
 };
 use durasim_runtime::{Value, value};
-use durasim_sim::{Stream, World};
+use durasim_sim::{BoxFuture, Stream, World};
 
 /// Writers of the threads that stay, each with a thread of its own that others read.
 const WRITERS: u64 = 3;
@@ -271,27 +272,15 @@ pub struct Halves {
     pub forgets: bool,
 }
 
-impl Saver for Halves {
-    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.inner.get_tuple(key, id)
+impl Layer for Halves {
+    fn inner(&self) -> &dyn Saver {
+        &*self.inner
     }
 
-    fn list(
-        &self,
-        thread: &str,
-        namespace: Option<&str>,
-        filter: ListFilter,
-    ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.inner.list(thread, namespace, filter)
-    }
-
-    fn put(&self, put: Put) -> SaverResult<()> {
-        self.inner.put(put)
-    }
-
-    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+    fn on_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
         let (inner, world, forgets) = (self.inner.clone(), self.world.clone(), self.forgets);
-        Box::pin(async move {
+        let fate = put.fate.clone();
+        let write = async move {
             let first = PutWrites { writes: put.writes[..1].to_vec(), ..put.clone() };
             inner.put_writes(first).await?;
             world.sleep(Duration::from_micros(500)).await;
@@ -299,22 +288,7 @@ impl Saver for Halves {
                 return Ok(());
             }
             inner.put_writes(put).await
-        })
-    }
-
-    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.inner.delete_thread(thread)
-    }
-
-    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
-        self.inner.copy_thread(from, to)
-    }
-
-    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
-        self.inner.prune(threads, keep)
-    }
-
-    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
-        self.inner.delete_for_runs(runs)
+        };
+        Landing::of_writes(fate, write)
     }
 }

@@ -4,6 +4,7 @@ pub mod codec;
 pub mod history;
 pub mod id;
 mod late;
+pub mod layer;
 pub mod memory;
 pub mod postgres;
 pub(crate) mod prune;

@@ -89,6 +89,36 @@ impl Landing {
         Landing(Box::pin(end))
     }
 
+    /// Of a checkpoint that has its place when it has landed or failed: it is refused if a write with
+    /// its [`Fate`] failed before.
+    pub fn of_checkpoint(
+        fate: Fate,
+        put: impl Future<Output = Result<(), SaverError>> + Send + 'static,
+    ) -> BoxFuture<'static, Landing> {
+        Box::pin(async move {
+            let end = match fate.refusal() {
+                Some(refusal) => Err(refusal),
+                None => put.await,
+            };
+            Landing::ended(&fate, end)
+        })
+    }
+
+    /// Of pending writes that have their place when they have landed or failed.
+    pub fn of_writes(
+        fate: Fate,
+        put: impl Future<Output = Result<(), SaverError>> + Send + 'static,
+    ) -> BoxFuture<'static, Landing> {
+        Box::pin(async move { Landing::ended(&fate, put.await) })
+    }
+
+    fn ended(fate: &Fate, end: Result<(), SaverError>) -> Landing {
+        if let Err(error) = &end {
+            fate.lose(error);
+        }
+        Landing::new(ready(end))
+    }
+
     /// Resolves when it has landed or failed.
     pub async fn end(self) -> Result<(), SaverError> {
         self.0.await
@@ -259,22 +289,12 @@ pub trait Saver: Send + Sync {
     /// Here, a checkpoint has its place when it has landed or failed. A saver that keeps an order can
     /// do better. What has a place runs to its end whatever is dropped.
     fn submit_put(&self, put: Put) -> BoxFuture<'static, Landing> {
-        let fate = put.fate.clone();
-        let write = self.put(put);
-        Box::pin(async move {
-            let end = match fate.refusal() {
-                Some(refusal) => Err(refusal),
-                None => write.await,
-            };
-            ended(&fate, end)
-        })
+        Landing::of_checkpoint(put.fate.clone(), self.put(put))
     }
 
     /// [`Saver::put_writes`] in two parts, as [`Saver::submit_put`].
     fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
-        let fate = put.fate.clone();
-        let write = self.put_writes(put);
-        Box::pin(async move { ended(&fate, write.await) })
+        Landing::of_writes(put.fate.clone(), self.put_writes(put))
     }
 
     /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. An
@@ -309,11 +329,4 @@ pub trait Saver: Send + Sync {
     /// `run_id`, and the pending writes beside it. Checkpoints that followed stay, with a parent that
     /// is no longer there: delta channels whose past went with it come back incomplete.
     fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()>;
-}
-
-fn ended(fate: &Fate, end: Result<(), SaverError>) -> Landing {
-    if let Err(error) = &end {
-        fate.lose(error);
-    }
-    Landing::new(ready(end))
 }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use durasim_runtime::channels::Reducer;
+use durasim_runtime::checkpoint::layer::Layer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{Keep, ListFilter, Put, PutWrites, Saver, SaverResult};
-use durasim_runtime::checkpoint::{CheckpointTuple, Metadata, ThreadKey, reserved};
+use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver};
+use durasim_runtime::checkpoint::{CheckpointTuple, Metadata, reserved};
 use durasim_runtime::graph::NodeOptions;
 use durasim_runtime::pregel::{Input, RunConfig, RunError};
 use durasim_runtime::value;
@@ -17,6 +18,7 @@ use durasim_runtime::{
     Update,
 };
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use serde_json::json;
 
 /// Runs `test` on one thread, with time that only moves when everybody waits.
@@ -78,35 +80,29 @@ fn names(namespace: &str) -> String {
     if names.is_empty() { names } else { names + " " }
 }
 
-impl Saver for Recorder {
-    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
-        self.inner.get_tuple(key, id)
+impl Layer for Recorder {
+    fn inner(&self) -> &dyn Saver {
+        &self.inner
     }
 
-    fn list(
-        &self,
-        thread: &str,
-        namespace: Option<&str>,
-        filter: ListFilter,
-    ) -> SaverResult<Vec<CheckpointTuple>> {
-        self.inner.list(thread, namespace, filter)
-    }
-
-    fn put(&self, put: Put) -> SaverResult<()> {
+    fn on_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        let fate = put.fate.clone();
         let (log, delay) = (self.log.clone(), self.delay);
         let Put { key, metadata, .. } = &put;
         let line =
             format!("put {}{} {}", names(&key.namespace), metadata.source.name(), metadata.step);
         let put = self.inner.put(put);
-        Box::pin(async move {
+        let write = async move {
             tokio::time::sleep(delay).await;
             put.await?;
             log.add(line);
             Ok(())
-        })
+        };
+        Landing::of_checkpoint(fate, write)
     }
 
-    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+    fn on_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
+        let fate = put.fate.clone();
         let (log, delay) = (self.log.clone(), self.delay);
         let rows = put.writes.iter().enumerate().map(|(place, (channel, value))| {
             let index = reserved::fixed_index(channel).unwrap_or(place as i64);
@@ -115,28 +111,13 @@ impl Saver for Recorder {
         let rows = rows.collect::<Vec<_>>().join(", ");
         let line = format!("{}{}: {rows}", names(&put.key.namespace), put.task_path);
         let put = self.inner.put_writes(put);
-        Box::pin(async move {
+        let write = async move {
             tokio::time::sleep(delay).await;
             put.await?;
             log.add(line);
             Ok(())
-        })
-    }
-
-    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
-        self.inner.delete_thread(thread)
-    }
-
-    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
-        self.inner.copy_thread(from, to)
-    }
-
-    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
-        self.inner.prune(threads, keep)
-    }
-
-    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
-        self.inner.delete_for_runs(runs)
+        };
+        Landing::of_writes(fate, write)
     }
 }
 

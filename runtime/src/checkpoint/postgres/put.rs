@@ -128,6 +128,9 @@ impl WriteRows {
 
     /// All rows or none. They are sent when this is first polled.
     pub async fn store(&self, client: &Client) -> Result<u64, Failure> {
+        if self.indices.is_empty() {
+            return Ok(0);
+        }
         let PutWrites { key, checkpoint, task, task_path, .. } = &self.put;
         let (thread, namespace, id) = (&*key.thread, &*key.namespace, &**checkpoint);
         let (task, path) = (&**task, &**task_path);
