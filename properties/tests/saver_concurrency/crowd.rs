@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use durasim_runtime::checkpoint::layer::Layer;
-use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver};
+use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver, SaverResult};
 use durasim_runtime::checkpoint::{
     Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey,
 };
