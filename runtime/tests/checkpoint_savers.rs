@@ -251,6 +251,33 @@ fn every_kind_of_value_survives_as_a_write() {
     });
 }
 
+/// A clock that was set back makes a child that sorts before its parent.
+#[test]
+fn a_past_is_followed_by_parents_and_not_by_ids() {
+    each("past", |saver, _| async move {
+        let (key, channels) = (key("t", ""), ["log".into(), "steps".into()]);
+        let at = |n, parent: Option<u32>| {
+            let parent = parent.map(id);
+            Put::new(&key, parent.as_deref(), checkpoint(n), metadata(Source::Loop, 0))
+        };
+        let mut child = at(3, Some(9));
+        child.checkpoint.channel_values.shift_remove("steps");
+        saver.put(at(9, None)).await.unwrap();
+        saver.put(child).await.unwrap();
+        let writes = vec![("log".into(), shared("x"))];
+        saver.put_writes(PutWrites::new(&key, &id(9), "task", "", writes)).await.unwrap();
+        let past = saver.get_delta_channel_history(&key, Some(&id(3)), &channels).await.unwrap();
+        assert_eq!(short(&past["log"].writes), [("task", "log", "\"x\"".to_owned())]);
+        assert_eq!(past["steps"].seed, checkpoint(9).channel_values.get("steps").cloned());
+        // One that is its own ancestor does not hold the walk.
+        let mut ring = at(9, Some(3));
+        ring.checkpoint.channel_values.clear();
+        saver.put(ring).await.unwrap();
+        let past = saver.get_delta_channel_history(&key, Some(&id(3)), &channels[..1]).await;
+        assert_eq!(short(&past.unwrap()["log"].writes), [("task", "log", "\"x\"".to_owned())]);
+    });
+}
+
 #[test]
 fn namespaces_are_apart() {
     each("namespaces", |saver, _| async move {

@@ -121,6 +121,18 @@ fn pruning_keeps_the_newest_of_each_namespace() {
     });
 }
 
+/// A refused checkpoint leaves nothing, not even the name of a thread.
+#[test]
+fn a_refusal_leaves_nothing() {
+    each("refusal", LateWrites::Refused, |saver| async move {
+        let claim = Claim { since: None, parent_is_head: true };
+        let refused = saver.put(Put { claim, ..nth("to", "", 1) }).await;
+        assert!(matches!(refused, Err(SaverError::NotHead { .. })), "{refused:?}");
+        fill(&*saver, "from", "", 1).await;
+        saver.copy_thread("from", "to").await.expect("there is nothing there");
+    });
+}
+
 /// The conditions of `BaseCheckpointSaver.prune` (langgraph-checkpoint 4.3.2): every ancestor up to
 /// the nearest that holds the channel, for each channel.
 #[test]

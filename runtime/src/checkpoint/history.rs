@@ -3,7 +3,7 @@
 //! The rules are those of `BaseCheckpointSaver.get_delta_channel_history` (langgraph-checkpoint
 //! 4.3.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -87,8 +87,11 @@ pub(super) async fn by_tuples<S: Saver + ?Sized>(
         return Ok(walk.end());
     }
     let target = saver.get_tuple(&key, id.as_deref()).await?;
+    // One that comes again is its own ancestor: it would hold the walk for ever.
+    let mut seen: BTreeSet<Arc<str>> = BTreeSet::new();
+    seen.extend(target.iter().map(|tuple| tuple.checkpoint.id.clone()));
     let mut next = target.and_then(|tuple| tuple.parent);
-    while let Some(ancestor) = next.take_if(|_| !walk.is_over()) {
+    while let Some(ancestor) = next.take_if(|id| !walk.is_over() && seen.insert(id.clone())) {
         // An ancestor that was never stored ends it, as the root does.
         let Some(tuple) = saver.get_tuple(&key, Some(&ancestor)).await? else { break };
         walk.visit(&tuple.checkpoint.channel_values, tuple.writes.into_iter());

@@ -232,17 +232,13 @@ impl Saver for MemorySaver {
         let kept = Kept { checkpoint, metadata, parent: parent_id(parent) };
         self.at_point(point(Operation::SaverWrite, &key.thread, &id), move |store| {
             store.check(&key.thread, &claim)?;
-            let thread = store.threads.entry(key.thread.clone()).or_default();
-            let checkpoints = thread.checkpoints.entry(key.namespace).or_default();
-            let head = checkpoints.last_key_value().map(|(id, _)| &**id);
-            late::check_head(
-                &key.thread,
-                &claim,
-                &kept.checkpoint.id,
-                kept.parent.as_deref(),
-                head,
-            )?;
-            checkpoints.insert(id, kept);
+            let thread = store.threads.get(&key.thread);
+            let checkpoints = thread.and_then(|thread| thread.checkpoints.get(&key.namespace));
+            let head = checkpoints.and_then(|checkpoints| checkpoints.last_key_value());
+            let (head, parent) = (head.map(|(id, _)| &**id), kept.parent.as_deref());
+            late::check_head(&key.thread, &claim, &kept.checkpoint.id, parent, head)?;
+            let thread = store.threads.entry(key.thread).or_default();
+            thread.checkpoints.entry(key.namespace).or_default().insert(id, kept);
             Ok(())
         })
     }
@@ -279,11 +275,13 @@ impl Saver for MemorySaver {
             let Some(thread) = store.threads.get(&key.thread) else { return Ok(walk.end()) };
             let Some(kept) = thread.checkpoints.get(&key.namespace) else { return Ok(walk.end()) };
             let target = match id {
-                Some(id) => kept.get(&id),
-                None => kept.last_key_value().map(|(_, kept)| kept),
+                Some(id) => kept.get_key_value(&id),
+                None => kept.last_key_value(),
             };
-            let mut next = target.and_then(|kept| kept.parent.as_ref());
-            while let Some(id) = next.take_if(|_| !walk.is_over()) {
+            // One that comes again is its own ancestor: it would hold the walk for ever.
+            let mut seen: BTreeSet<&Arc<str>> = target.iter().map(|(id, _)| *id).collect();
+            let mut next = target.and_then(|(_, kept)| kept.parent.as_ref());
+            while let Some(id) = next.take_if(|id| !walk.is_over() && seen.insert(id)) {
                 let Some(ancestor) = kept.get(id) else { break };
                 let writes = thread.writes(&key.namespace, id, |channel| walk.wants(channel));
                 walk.visit(&ancestor.checkpoint.channel_values, writes.into_iter());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checkpoint, Metadata};
+use super::{Checkpoint, Metadata, Source};
 
 /// Key in a checkpoint's metadata under which LangGraph 1.2.9 keeps, for each delta channel, how much
 /// was written to it since its last snapshot. Missing where a graph has no delta channels.
@@ -15,8 +15,18 @@ pub(super) struct InPart(BTreeSet<String>);
 impl InPart {
     pub fn of(checkpoint: &Checkpoint, metadata: &Metadata) -> InPart {
         let counters = metadata.extra.get(COUNTERS).and_then(serde_json::Value::as_object);
-        let channels = counters.into_iter().flat_map(|counters| counters.keys());
-        let mut in_part = InPart(channels.cloned().collect());
+        let mut in_part = match counters {
+            Some(counters) => InPart(counters.keys().cloned().collect()),
+            None if metadata.source == Source::Loop => InPart(BTreeSet::new()),
+            // Some updates from outside forget the counters. What has a version and no value may be a
+            // delta channel then, unless its name says that it is none.
+            None => {
+                let names = checkpoint.channel_versions.keys();
+                InPart(
+                    names.filter(|name| !is_internal(name)).map(|name| name.to_string()).collect(),
+                )
+            }
+        };
         in_part.visit(checkpoint);
         in_part
     }
@@ -28,4 +38,9 @@ impl InPart {
     pub fn visit(&mut self, checkpoint: &Checkpoint) {
         self.0.retain(|channel| !checkpoint.channel_values.contains_key(&**channel));
     }
+}
+
+/// The channels that a graph has of its own: they hold nothing for most of the time.
+fn is_internal(channel: &str) -> bool {
+    ["__", "branch:", "join:"].iter().any(|start| channel.starts_with(start))
 }

@@ -164,20 +164,18 @@ impl RunCore {
         let old = &mut state.checkpoint;
         let mut channel_versions = std::mem::take(&mut old.channel_versions);
         let is_checked = self.graph.options.delta_rows == DeltaRows::Checked;
-        // A snapshot that is due in a step that did not write the channel is news all the same: a
-        // saver may store values by version. A fork takes over what its origin's step has written,
-        // which LangGraph takes for its own: Postgres then keeps no row of the snapshot.
-        let is_news = |name: &Arc<str>| {
-            let is_updated = state.updated.as_ref().is_some_and(|set| set.contains(name));
-            let is_new = || channel_versions.get(name) > state.stored_versions.get(name);
-            is_updated && (is_new() || !is_checked)
-        };
-        let unheard: Vec<_> = whole.iter().filter(|name| !is_news(name)).collect();
-        for name in unheard {
-            let before = channel_versions.get(name);
-            // One that was never written needs a snapshot only against rows that are not its own.
-            if before.is_some() || is_checked {
-                let next = version::next_version(before.map(|v| &**v), &*doors.entropy);
+        let is_updated = |name| state.updated.as_ref().is_some_and(|set| set.contains(name));
+        for name in whole {
+            // A snapshot that is due in a step that did not write the channel: LangGraph gives it a
+            // version, so that a saver that stores values by version has it. That is also a reason
+            // to pause once more, and misses a fork, which takes over what its origin's step wrote.
+            let is_renewed =
+                !is_checked && channel_versions.contains_key(name) && !is_updated(name);
+            // A channel that was never written needs a snapshot only against rows not its own.
+            let is_first = is_checked && !channel_versions.contains_key(name);
+            if is_renewed || is_first {
+                let before = channel_versions.get(name).map(|version| &**version);
+                let next = version::next_version(before, &*doors.entropy);
                 channel_versions.insert(name.clone(), next);
             }
         }
@@ -212,12 +210,7 @@ impl RunCore {
         let metadata = state.metadata.clone();
         let parent = state.head.replace(checkpoint.id.clone());
         state.before_head = parent.clone();
-        let new_versions = checkpoint
-            .channel_versions
-            .iter()
-            .filter(|(name, version)| Some(*version) > state.stored_versions.get(*name))
-            .map(|(name, version)| (name.clone(), version.clone()))
-            .collect();
+        let new_versions = self.new_versions(&checkpoint, &state.stored_versions, whole);
         state.stored_versions.clone_from(&checkpoint.channel_versions);
         let in_part = self.graph.deltas().filter(|(name, _)| {
             !whole.contains(*name) && checkpoint.channel_versions.contains_key(*name)
@@ -228,6 +221,22 @@ impl RunCore {
         self.chain_put(state, parent, checkpoint, metadata, new_versions, in_part);
     }
 
+    /// The versions whose values may not be stored yet: those that moved, and those of snapshots.
+    pub(super) fn new_versions(
+        &self,
+        checkpoint: &Checkpoint,
+        stored: &ChannelVersions,
+        whole: &BTreeSet<Arc<str>>,
+    ) -> ChannelVersions {
+        let is_checked = self.graph.options.delta_rows == DeltaRows::Checked;
+        let is_new = |name: &Arc<str>, version: &Arc<str>| {
+            Some(version) > stored.get(name) || (is_checked && whole.contains(name))
+        };
+        let versions = checkpoint.channel_versions.iter();
+        let versions = versions.filter(|(name, version)| is_new(name, version));
+        versions.map(|(name, version)| (name.clone(), version.clone())).collect()
+    }
+
     /// Submits a put behind those before it. `in_part` are the values of the delta channels of which
     /// the checkpoint has no snapshot.
     pub(super) fn chain_put(
@@ -236,7 +245,7 @@ impl RunCore {
         parent: Option<Arc<str>>,
         mut checkpoint: Checkpoint,
         metadata: Metadata,
-        new_versions: ChannelVersions,
+        mut new_versions: ChannelVersions,
         in_part: Vec<(Arc<str>, SharedValue)>,
     ) {
         let Some(saver) = self.saver.clone() else { return };
@@ -276,6 +285,8 @@ impl RunCore {
                     let whole =
                         in_part.iter().map(|(name, value)| (name.clone(), whole_value(value)));
                     checkpoint.channel_values.extend(whole);
+                    // A saver that stores values by version may lack those that were new with it.
+                    new_versions.clone_from(&checkpoint.channel_versions);
                 }
                 let _turn = turn.await;
                 core.observe(|| What::PutBegun { checkpoint: id.clone(), source, step });

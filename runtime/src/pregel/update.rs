@@ -385,9 +385,7 @@ impl Editor {
                 false => BTreeSet::new(),
             };
             let checkpoint = core.snapshot(&mut state, reads_channels, None, &whole);
-            let new = checkpoint.channel_versions.iter();
-            let new = new.filter(|(name, version)| Some(*version) > before.get(*name));
-            let new = new.map(|(name, version)| (name.clone(), version.clone())).collect();
+            let new = core.new_versions(&checkpoint, &before, &whole);
             let extra = std::mem::take(&mut state.metadata.extra);
             (checkpoint, state.head.clone(), new, extra, core.next_claim(&mut state))
         };

@@ -181,7 +181,10 @@ impl Store {
             let may_go_on = match &failure {
                 Failure::Unreachable(_) | Failure::Undone(_) => true,
                 Failure::Lost(_) => again == Again::Yes,
-                Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => false,
+                Failure::Unavailable(_)
+                | Failure::Silent(_)
+                | Failure::Sql(_)
+                | Failure::Saver(_) => false,
             };
             if !may_go_on || waited >= self.options.outage_limit {
                 return Err(failure);
@@ -213,22 +216,21 @@ impl Store {
             Either::Left((Ok(client), _)) => Ok(client),
             Either::Left((Err(PoolError::Backend(failure)), _)) => Err(failure),
             Either::Left((Err(PoolError::Closed), _)) => {
-                Err(SaverError::Store(format!("{}: the saver is closed", self.name)).into())
+                Err(Failure::Unavailable("the saver is closed".to_owned()))
             }
             Either::Left((Err(_), _)) => unreachable!("the pool has no timeouts and no hooks"),
-            Either::Right(_) => Err(SaverError::Store(format!(
-                "{}: no connection became free, or could be made, within {limit:?}; there may be {} \
+            Either::Right(_) => Err(Failure::Unavailable(format!(
+                "no connection became free, or could be made, within {limit:?}; there may be {} \
                  (PostgresOptions::max_connections)",
-                self.name, self.options.max_connections
-            ))
-            .into()),
+                self.options.max_connections
+            ))),
         }
     }
 
     pub(super) fn error(&self, failure: Failure) -> SaverError {
         let problem = match failure {
             Failure::Saver(error) => return error,
-            Failure::Unreachable(problem) => problem,
+            Failure::Unreachable(problem) | Failure::Unavailable(problem) => problem,
             Failure::Lost(problem) => {
                 format!("the connection broke ({problem}); whether the call took effect is unknown")
             }

@@ -13,6 +13,8 @@ use crate::checkpoint::saver::SaverError;
 pub(super) enum Failure {
     /// The server could not be reached, or would not have us for now. Nothing was sent.
     Unreachable(String),
+    /// There was no connection to be had from the pool. Nothing was sent.
+    Unavailable(String),
     /// The connection went away in the middle: whether the call took effect is unknown.
     Lost(String),
     /// There was no answer within the limit: whether the call took effect is unknown.
@@ -44,7 +46,9 @@ impl From<Error> for Failure {
 
 /// The connection is gone, and nobody said why.
 fn is_broken(error: &Error) -> bool {
-    error.is_closed() || error.source().is_some_and(|source| source.is::<io::Error>())
+    let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    // What cannot be sent is told as input that is not valid, and nothing is broken.
+    error.is_closed() || io.is_some_and(|io| io.kind() != io::ErrorKind::InvalidInput)
 }
 
 /// The server ends this connection; another one may be had.

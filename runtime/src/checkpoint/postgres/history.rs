@@ -1,6 +1,6 @@
 //! The walk through a checkpoint's ancestors, a page of checkpoints at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -31,12 +31,14 @@ pub(super) async fn walk(
     channels: &[Arc<str>],
 ) -> Result<DeltaHistories, Failure> {
     let mut walk = Walk::new(channels);
-    let mut bound: Option<String> = id.map(str::to_owned);
+    // One that comes again is its own ancestor: it would hold the walk for ever.
+    let mut seen: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut size = FIRST_PAGE;
-    let mut next: Option<Arc<str>> = None;
+    let mut next: Option<Arc<str>> = id.map(Arc::from);
     let mut is_first = true;
     while !walk.is_over() {
-        let rows = page(client, key, bound.as_deref(), channels, size).await?;
+        // Of the greatest ids up to the one that is next.
+        let rows = page(client, key, next.as_deref(), channels, size).await?;
         let page = Page::sort(&rows)?;
         if is_first {
             // The greatest id there is, or nothing if it is not the one that was asked for.
@@ -44,24 +46,30 @@ pub(super) async fn walk(
             if id.is_some_and(|id| id != *target) {
                 break;
             }
+            seen.insert((*target).into());
             next = ancestor.parent.clone();
             is_first = false;
+        } else if next.as_deref().is_none_or(|id| !page.ancestors.contains_key(id)) {
+            // An ancestor that was never stored ends it, as the root does.
+            break;
         }
-        while let Some(id) = next.clone().filter(|_| !walk.is_over()) {
+        while let Some(id) = next.clone() {
             let Some(ancestor) = page.ancestors.get(&*id) else { break };
+            if walk.is_over() || !seen.insert(id.clone()) {
+                return Ok(walk.end());
+            }
             let found = Found { thread: &key.thread, namespace: &key.namespace, id: &id };
             let values = page.values(&found, ancestor, &walk)?;
             let writes = page.writes(&found, &walk)?;
             walk.visit(&values, writes.into_iter());
-            // Only ever older: one that is its own ancestor would hold the walk for ever.
-            next = ancestor.parent.clone().filter(|parent| *parent < id);
+            next = ancestor.parent.clone();
         }
-        // An ancestor that was never stored ends it, as the root does.
-        let is_last = (page.ancestors.len() as i64) < size;
-        if next.is_none() || is_last {
+        let Some(id) = &next else { break };
+        // A page that is not full has every older one.
+        let is_older = page.ancestors.first_key_value().is_some_and(|(oldest, _)| **id < **oldest);
+        if is_older && (page.ancestors.len() as i64) < size {
             break;
         }
-        bound = page.ancestors.first_key_value().map(|(oldest, _)| (*oldest).to_owned());
         size = (size * 4).min(LARGEST_PAGE);
     }
     Ok(walk.end())

@@ -30,7 +30,8 @@ pub(super) struct Lanes {
 }
 
 struct Write {
-    rows: Rows,
+    /// Or why there is nothing to be stored: its turn comes all the same, behind what came before.
+    rows: Result<Rows, SaverError>,
     fate: Fate,
     landed: oneshot::Sender<Result<(), SaverError>>,
     /// The point is left when the write is over.
@@ -56,6 +57,7 @@ impl Lanes {
     /// has landed. What has a place runs to its end.
     pub fn submit(
         &self,
+        thread: Arc<str>,
         point: Point,
         rows: Result<Rows, SaverError>,
         fate: Fate,
@@ -64,17 +66,14 @@ impl Lanes {
         Box::pin(async move {
             let pass = lanes.store.doors.gate.pass(|| point).await;
             let (landed, landing) = oneshot::channel();
-            match rows {
-                Ok(rows) => {
-                    let thread = rows.thread().clone();
-                    lanes.enter(thread, Write { rows, fate, landed, _pass: pass });
-                }
-                Err(error) => {
-                    fate.lose(&error);
-                    let _ = landed.send(Err(error));
-                }
-            }
-            Landing::new(async move { landing.await.unwrap_or(Err(SaverError::Cancelled)) })
+            lanes.enter(thread, Write { rows, fate: fate.clone(), landed, _pass: pass });
+            Landing::new(async move {
+                landing.await.unwrap_or_else(|_| {
+                    // Its worker was cut short.
+                    fate.lose(&SaverError::Cancelled);
+                    Err(SaverError::Cancelled)
+                })
+            })
         })
     }
 
@@ -86,7 +85,7 @@ impl Lanes {
         }
         waiting.insert(thread.clone(), VecDeque::from([write]));
         drop(waiting);
-        let worker = Worker { lanes: self.clone(), thread };
+        let worker = Worker { lanes: self.clone(), thread, is_done: false };
         drop(self.store.doors.executor.spawn("postgres", worker.work_off()));
     }
 
@@ -108,9 +107,12 @@ impl Lanes {
     }
 
     async fn send(&self, group: Vec<Write>) {
-        let is_free = |write: &Write| !write.fate.is_lost() && write.rows.goes_with_others();
+        let is_free = |write: &Write| {
+            !write.fate.is_lost() && write.rows.as_ref().is_ok_and(Rows::goes_with_others)
+        };
         if group.len() > 1 && group.iter().all(is_free) {
-            let (rows, rest): (Vec<Rows>, Vec<_>) = group.into_iter().map(Write::parts).unzip();
+            let (rows, rest): (Vec<_>, Vec<_>) = group.into_iter().map(Write::parts).unzip();
+            let rows: Vec<Rows> = rows.into_iter().filter_map(Result::ok).collect();
             let sent = self
                 .store
                 .persist(Again::Yes, &rows, |rows, client| Box::pin(together(rows, client)));
@@ -133,16 +135,13 @@ impl Lanes {
 
     async fn send_one_by_one(&self, group: Vec<Write>) {
         for write in group {
-            let refusal = match write.rows {
-                Rows::Checkpoint(_) => write.fate.refusal(),
-                Rows::Writes(_) => None,
-            };
-            let result = match refusal {
-                Some(refusal) => Err(refusal),
-                None => {
-                    let sent = self.store.persist(Again::Yes, &write.rows, |rows, client| {
-                        Box::pin(rows.put(client))
-                    });
+            let result = match (&write.rows, write.fate.refusal()) {
+                (Err(unstorable), _) => Err(unstorable.clone()),
+                (Ok(Rows::Checkpoint(_)), Some(refusal)) => Err(refusal),
+                (Ok(rows), _) => {
+                    let sent = self
+                        .store
+                        .persist(Again::Yes, rows, |rows, client| Box::pin(rows.put(client)));
                     sent.await.map_err(|failure| self.store.error(failure))
                 }
             };
@@ -155,12 +154,12 @@ impl Lanes {
 type Rest = (Fate, oneshot::Sender<Result<(), SaverError>>, Pass);
 
 impl Write {
-    fn parts(self) -> (Rows, Rest) {
+    fn parts(self) -> (Result<Rows, SaverError>, Rest) {
         (self.rows, (self.fate, self.landed, self._pass))
     }
 
     fn whole((rows, (fate, landed, pass)): (Rows, Rest)) -> Write {
-        Write { rows, fate, landed, _pass: pass }
+        Write { rows: Ok(rows), fate, landed, _pass: pass }
     }
 }
 
@@ -168,21 +167,26 @@ impl Write {
 struct Worker {
     lanes: Lanes,
     thread: Arc<str>,
+    /// The lane is gone, and one of this name is somebody else's.
+    is_done: bool,
 }
 
 impl Worker {
-    async fn work_off(self) {
+    async fn work_off(mut self) {
         // Who is about to submit the next write may do so first.
         one_turn().await;
         while let Some(group) = self.lanes.take(&self.thread) {
             self.lanes.send(group).await;
         }
+        self.is_done = true;
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let left = self.lanes.waiting().remove(&self.thread);
-        drop(left);
+        if !self.is_done {
+            let left = self.lanes.waiting().remove(&self.thread);
+            drop(left);
+        }
     }
 }

@@ -86,13 +86,13 @@ impl Default for PostgresOptions {
 /// under its id, rows of writes under their index, and what was removed is gone. An error means
 /// that the call is not known to have taken effect; `Ok` means that the server has committed it.
 ///
-/// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no text may hold
-/// U+0000, neither NaN nor infinity may be a channel's whole value ([`SaverError::Unstorable`]), a
-/// checkpoint that is stored once more keeps its parent, and a value that was changed under its old
+/// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no name may hold
+/// U+0000, a checkpoint that is stored once more keeps its parent, and a value that was changed under its old
 /// version is not stored again.
 ///
-/// [`Keep::Latest`] removes values that no checkpoint holds. A run that goes on from a checkpoint
-/// which was pruned meanwhile relies on values that are gone; prune threads that nobody is at.
+/// [`Keep::Latest`] and [`Saver::delete_for_runs`] remove values that no checkpoint holds any more. A
+/// run that goes on from a checkpoint which went meanwhile relies on such values, and its next one
+/// comes back without them; use both on threads that nobody is at.
 pub struct PostgresSaver {
     store: Store,
     lanes: Lanes,
@@ -173,6 +173,7 @@ impl Saver for PostgresSaver {
         Box::pin(async move {
             let Put { key, parent, checkpoint, metadata, new_versions, claim, fate } = put;
             let point = point(Operation::SaverWrite, &key.thread, &checkpoint.id);
+            let thread = key.thread.clone();
             let rows = document::write(&checkpoint, &new_versions).map(|(document, blobs)| {
                 let metadata = encode_metadata(&metadata);
                 Rows::Checkpoint(CheckpointRows {
@@ -186,7 +187,7 @@ impl Saver for PostgresSaver {
                     late_writes,
                 })
             });
-            lanes.submit(point, rows, fate).await
+            lanes.submit(thread, point, rows, fate).await
         })
     }
 
@@ -194,9 +195,9 @@ impl Saver for PostgresSaver {
         let (lanes, late_writes) = (self.lanes.clone(), self.store.options.late_writes);
         Box::pin(async move {
             let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
-            let fate = put.fate.clone();
+            let (thread, fate) = (put.key.thread.clone(), put.fate.clone());
             let rows = WriteRows::new(put, late_writes).map(Rows::Writes);
-            lanes.submit(point, rows, fate).await
+            lanes.submit(thread, point, rows, fate).await
         })
     }
 

@@ -17,7 +17,7 @@ use super::lock::Lock;
 use super::put::{CheckpointRows, WriteRows};
 use super::statements as sql;
 use crate::checkpoint::late;
-use crate::checkpoint::saver::{Claim, LateWrites};
+use crate::checkpoint::saver::{Claim, LateWrites, SaverError};
 
 /// What is to be stored.
 pub(super) enum Rows {
@@ -81,7 +81,7 @@ impl Rows {
     async fn put_at_head(&self, rows: &CheckpointRows, client: &Client) -> Result<(), Failure> {
         loop {
             // Two that both found their parent at the head would make a fork.
-            let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.since());
+            let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.since())?;
             let put = Box::pin(rows.store_at_head(client));
             if transaction(client, &begin, vec![put]).await? == [1] {
                 return Ok(());
@@ -112,18 +112,21 @@ pub(super) async fn together(rows: &[Rows], client: &Client) -> Result<(), Failu
         None => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
     };
     let statements = rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>);
-    let begin = begin + &check(rows[0].thread(), since);
+    let begin = begin + &check(rows[0].thread(), since)?;
     transaction(client, &begin, statements.collect()).await.map(drop)
 }
 
-/// What is said after the lock was taken, to a thread that may have been deleted.
-fn check(thread: &str, since: Option<&str>) -> String {
+/// What is asked after the lock was taken, of a thread that may have been deleted.
+fn check(thread: &str, since: Option<&str>) -> Result<String, SaverError> {
     match since {
+        Some(since) if since.contains('\0') => {
+            Err(SaverError::Store(format!("{since:?} is no moment: Postgres keeps no U+0000")))
+        }
         // The server has the words for a name that cannot be.
         Some(since) if !thread.contains('\0') => {
-            "; ".to_owned() + &sql::fail_if_deleted(thread, since)
+            Ok("; ".to_owned() + &sql::fail_if_deleted(thread, since))
         }
-        _ => String::new(),
+        _ => Ok(String::new()),
     }
 }
 
