@@ -32,13 +32,26 @@ pub(super) struct Lanes {
 struct Write {
     /// Or why there is nothing to be stored: its turn comes all the same, behind what came before.
     rows: Result<Rows, SaverError>,
+    told: Told,
+}
+
+/// Who is told how a write ended.
+struct Told {
+    kind: Kind,
     fate: Fate,
     landed: oneshot::Sender<Result<(), SaverError>>,
     /// The point is left when the write is over.
     _pass: Pass,
 }
 
-impl Write {
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Refused behind a write that failed.
+    Checkpoint,
+    Writes,
+}
+
+impl Told {
     fn end(self, result: Result<(), SaverError>) {
         if let Err(error) = &result {
             self.fate.lose(error);
@@ -57,7 +70,7 @@ impl Lanes {
     /// has landed. What has a place runs to its end.
     pub fn submit(
         &self,
-        thread: Arc<str>,
+        (thread, kind): (Arc<str>, Kind),
         point: Point,
         rows: Result<Rows, SaverError>,
         fate: Fate,
@@ -66,7 +79,8 @@ impl Lanes {
         Box::pin(async move {
             let pass = lanes.store.doors.gate.pass(|| point).await;
             let (landed, landing) = oneshot::channel();
-            lanes.enter(thread, Write { rows, fate: fate.clone(), landed, _pass: pass });
+            let told = Told { kind, fate: fate.clone(), landed, _pass: pass };
+            lanes.enter(thread, Write { rows, told });
             Landing::new(async move {
                 landing.await.unwrap_or_else(|_| {
                     // Its worker was cut short.
@@ -107,59 +121,50 @@ impl Lanes {
     }
 
     async fn send(&self, group: Vec<Write>) {
-        let is_free = |write: &Write| {
-            !write.fate.is_lost() && write.rows.as_ref().is_ok_and(Rows::goes_with_others)
+        let is_free = |Write { rows, told }: &Write| {
+            !told.fate.is_lost() && rows.as_ref().is_ok_and(Rows::goes_with_others)
         };
-        if group.len() > 1 && group.iter().all(is_free) {
-            let (rows, rest): (Vec<_>, Vec<_>) = group.into_iter().map(Write::parts).unzip();
-            let rows: Vec<Rows> = rows.into_iter().filter_map(Result::ok).collect();
-            let sent = self
-                .store
-                .persist(Again::Yes, &rows, |rows, client| Box::pin(together(rows, client)));
-            let result = sent.await;
-            let group = rows.into_iter().zip(rest).map(Write::whole);
-            match result {
-                Ok(()) => group.for_each(|write| write.end(Ok(()))),
-                Err(Failure::Sql(_) | Failure::Saver(_)) => {
-                    self.send_one_by_one(group.collect()).await;
-                }
-                Err(failure) => {
-                    let error = self.store.error(failure);
-                    group.for_each(|write| write.end(Err(error.clone())));
-                }
-            }
-            return;
+        if group.len() == 1 || !group.iter().all(is_free) {
+            return self.send_one_by_one(group).await;
         }
-        self.send_one_by_one(group).await;
+        let (rows, told): (Vec<_>, Vec<_>) =
+            group.into_iter().filter_map(|Write { rows, told }| Some((rows.ok()?, told))).unzip();
+        let sent = self
+            .store
+            .persist(Again::Yes, &rows, |rows, client| Box::pin(together(rows, client)))
+            .await;
+        match sent {
+            Ok(()) => told.into_iter().for_each(|told| told.end(Ok(()))),
+            Err(Failure::Sql(_) | Failure::Saver(_)) => {
+                let group = rows.into_iter().zip(told);
+                let group = group.map(|(rows, told)| Write { rows: Ok(rows), told });
+                self.send_one_by_one(group.collect()).await;
+            }
+            Err(failure) => {
+                let error = self.store.error(failure);
+                told.into_iter().for_each(|told| told.end(Err(error.clone())));
+            }
+        }
     }
 
     async fn send_one_by_one(&self, group: Vec<Write>) {
-        for write in group {
-            let result = match (&write.rows, write.fate.refusal()) {
-                (Err(unstorable), _) => Err(unstorable.clone()),
-                (Ok(Rows::Checkpoint(_)), Some(refusal)) => Err(refusal),
-                (Ok(rows), _) => {
+        for Write { rows, told } in group {
+            let refusal = match told.kind {
+                Kind::Checkpoint => told.fate.refusal(),
+                Kind::Writes => None,
+            };
+            let result = match (refusal, rows) {
+                (Some(refusal), _) => Err(refusal),
+                (None, Err(unstorable)) => Err(unstorable),
+                (None, Ok(rows)) => {
                     let sent = self
                         .store
-                        .persist(Again::Yes, rows, |rows, client| Box::pin(rows.put(client)));
+                        .persist(Again::Yes, &rows, |rows, client| Box::pin(rows.put(client)));
                     sent.await.map_err(|failure| self.store.error(failure))
                 }
             };
-            write.end(result);
+            told.end(result);
         }
-    }
-}
-
-/// A [`Write`] without its rows.
-type Rest = (Fate, oneshot::Sender<Result<(), SaverError>>, Pass);
-
-impl Write {
-    fn parts(self) -> (Result<Rows, SaverError>, Rest) {
-        (self.rows, (self.fate, self.landed, self._pass))
-    }
-
-    fn whole((rows, (fate, landed, pass)): (Rows, Rest)) -> Write {
-        Write { rows: Ok(rows), fate, landed, _pass: pass }
     }
 }
 

@@ -36,7 +36,7 @@ use super::saver::{
 use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
-use lanes::Lanes;
+use lanes::{Kind, Lanes};
 use put::{CheckpointRows, WriteRows};
 use together::Rows;
 
@@ -187,7 +187,7 @@ impl Saver for PostgresSaver {
                     late_writes,
                 })
             });
-            lanes.submit(thread, point, rows, fate).await
+            lanes.submit((thread, Kind::Checkpoint), point, rows, fate).await
         })
     }
 
@@ -197,7 +197,7 @@ impl Saver for PostgresSaver {
             let point = point(Operation::SaverWrite, &put.key.thread, &put.checkpoint);
             let (thread, fate) = (put.key.thread.clone(), put.fate.clone());
             let rows = WriteRows::new(put, late_writes).map(Rows::Writes);
-            lanes.submit(thread, point, rows, fate).await
+            lanes.submit((thread, Kind::Writes), point, rows, fate).await
         })
     }
 
