@@ -4,17 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use durasim_properties::scenario::{Scenario, builtin};
+use durasim_properties::scenario::{Scenario, Store, builtin};
 use durasim_properties::world::{RunPlan, run};
 use durasim_properties::{Registry, Violation};
 
-const SEEDS: u64 = 200;
-
-/// How many of the seeds break each of these properties.
-fn broken(scenario: &Scenario, names: &[String]) -> BTreeMap<String, u64> {
+/// How many of so many seeds break each of these properties.
+fn broken(scenario: &Scenario, names: &[String], seeds: u64) -> BTreeMap<String, u64> {
     let registry = Registry::builtin();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         let outcome = run(&registry, scenario, RunPlan { seed, ..RunPlan::default() });
         let properties =
             names.iter().map(|name| registry.find_property(name).expect("it is known"));
@@ -27,27 +25,41 @@ fn broken(scenario: &Scenario, names: &[String]) -> BTreeMap<String, u64> {
     counts
 }
 
-#[test]
-fn a_hazard_shows_and_its_cure_holds() {
-    let pairs: Vec<Vec<Scenario>> = builtin()
-        .into_iter()
-        .map(|(scenarios, _)| scenarios)
-        .filter(|scenarios| scenarios.iter().any(|scenario| !scenario.options.is_empty()))
-        .collect();
-    assert_eq!(pairs.len(), 5, "hazards with a story of their own");
-    for pair in pairs {
-        let [hazard, cured] = pair.as_slice() else { panic!("a hazard and its cure") };
-        let shown = &hazard.expect.demonstrates;
-        for (property, seeds) in broken(hazard, shown) {
-            assert!(seeds > 0, "{}: {property} holds in all {SEEDS} seeds", hazard.name);
-        }
+/// A hazard and its cure, which differ in nothing but the option and what is expected.
+fn pairs() -> Vec<[Scenario; 2]> {
+    let with_options = |scenarios: &Vec<Scenario>| scenarios.iter().any(|s| !s.options.is_empty());
+    let files = builtin().into_iter().map(|(scenarios, _)| scenarios).filter(with_options);
+    let pairs: Vec<[Scenario; 2]> =
+        files.map(|file| file.try_into().expect("a hazard and its cure")).collect();
+    for [hazard, cured] in &pairs {
         let [mut on, mut off] = [hazard, cured].map(Clone::clone);
         (on.options, off.options) = Default::default();
         on.expect = off.expect.clone();
         on.name.clone_from(&off.name);
         assert_eq!(on, off, "only the option and what is expected differ");
-        for (property, seeds) in broken(cured, &cured.expect.hold) {
-            assert_eq!(seeds, 0, "{}: {property} breaks in {seeds} seeds", cured.name);
+    }
+    assert_eq!(pairs.len(), 5, "hazards with a story of their own");
+    pairs
+}
+
+fn show_and_cure(store: Store, seeds: u64) {
+    for pair in pairs() {
+        let [hazard, cured] = pair.map(|scenario| Scenario { store, ..scenario });
+        for (property, found) in broken(&hazard, &hazard.expect.demonstrates, seeds) {
+            assert!(found > 0, "{}: {property} holds in all {seeds} seeds", hazard.name);
+        }
+        for (property, found) in broken(&cured, &cured.expect.hold, seeds) {
+            assert_eq!(found, 0, "{}: {property} breaks in {found} seeds", cured.name);
         }
     }
+}
+
+#[test]
+fn hazards_show_and_their_cures_hold_in_a_file() {
+    show_and_cure(Store::Sqlite, 200);
+}
+
+#[test]
+fn hazards_show_and_their_cures_hold_on_postgres() {
+    show_and_cure(Store::Postgres, 60);
 }

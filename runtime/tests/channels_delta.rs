@@ -266,9 +266,8 @@ fn plain_deed() -> impl Strategy<Value = Deed> {
 }
 
 fn keeps_its_value(
-    shape: Shape,
-    profile: Profile,
-    frequency: u64,
+    test: &str,
+    (shape, profile, frequency): (Shape, Profile, u64),
     deeds: &[Deed],
     url: Option<&str>,
 ) -> Result<(), TestCaseError> {
@@ -283,7 +282,7 @@ fn keeps_its_value(
         Ok::<_, TestCaseError>(())
     })?;
     block_on(async {
-        let file = TestFile::new(&format!("delta-{shape:?}-{}", profile.name()));
+        let file = TestFile::new(test);
         let options =
             SqliteOptions { synchronous: Synchronous::Normal, ..SqliteOptions::default() };
         let open = || SqliteSaver::open_with(file.path(), &doors(), options);
@@ -329,7 +328,7 @@ fn a_cold_reload_gives_the_live_value() {
     let deeds = vec(any_deed(), 1..8);
     let shape = select(vec![Shape::Line, Shape::Fan]);
     proptest!(config(), |(deeds in deeds, shape in shape, frequency in 1..6u64)| {
-        keeps_its_value(shape, Profile::Safe, frequency, &deeds, url)?;
+        keeps_its_value("delta", (shape, Profile::Safe, frequency), &deeds, url)?;
     });
 }
 
@@ -340,7 +339,7 @@ fn so_it_does_in_the_faithful_profile_where_no_step_is_left_behind() {
     let url = database.as_ref().map(|(_, url)| &**url);
     let deeds = vec(plain_deed(), 1..8);
     proptest!(config(), |(deeds in deeds, frequency in 1..6u64)| {
-        keeps_its_value(Shape::Line, Profile::Faithful, frequency, &deeds, url)?;
+        keeps_its_value("delta-faithful", (Shape::Line, Profile::Faithful, frequency), &deeds, url)?;
     });
 }
 
@@ -355,5 +354,5 @@ fn a_fork_after_a_run_at_exit_keeps_its_value() {
         Deed::Send(Durability::Exit, vec![]),
         Deed::TravelTo(2, Durability::Exit, vec![]),
     ];
-    keeps_its_value(Shape::Line, Profile::Safe, 3, &deeds, url).unwrap();
+    keeps_its_value("delta-fork", (Shape::Line, Profile::Safe, 3), &deeds, url).unwrap();
 }

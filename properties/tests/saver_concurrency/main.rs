@@ -10,6 +10,7 @@ mod crowd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use durasim_models::postgres::{Pooler, PoolerSettings};
 use durasim_models::{Postgres, PostgresSettings};
 use durasim_properties::world::doors_of;
 use durasim_runtime::Saver;
@@ -118,6 +119,31 @@ fn one_saver_on_postgres() {
 #[test]
 fn two_processes_on_postgres() {
     play(seeds(), &["one", "two"], on_postgres).hold();
+}
+
+/// As [`on_postgres`], behind a pooler that lends a connection for a transaction: fewer of them than
+/// the savers would have.
+fn behind_a_pooler(
+    world: World,
+    process: &'static str,
+) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>> {
+    Box::pin(async move {
+        if world.find(Postgres::NAME).is_none() {
+            drop(Postgres::new(PostgresSettings::default()).serve(&world));
+            let settings = PoolerSettings { pool_size: 4, ..PoolerSettings::default() };
+            drop(Pooler::serve(&world, settings));
+        }
+        let process = world.process(process, process, |_| Box::pin(std::future::pending()));
+        let url = format!("postgres://durasim@{}:{}/durasim", Pooler::NAME, Pooler::PORT);
+        let opening = PostgresSaver::open(&url, &doors_of(&process));
+        let saver: Arc<dyn Saver> = opening.await.expect("the database opens");
+        saver
+    })
+}
+
+#[test]
+fn two_processes_behind_a_pooler() {
+    play(seeds(), &["one", "two"], behind_a_pooler).hold();
 }
 
 /// Somebody else's connection takes the write lock for a while, again and again, and now and then
