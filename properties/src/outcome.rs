@@ -2,6 +2,7 @@
 //! effect log, the stored rows, what clients saw, and the world's own trace.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use durasim_models::{Charge, Effect};
@@ -87,6 +88,9 @@ pub struct StoredThread {
     pub writes: Vec<StoredWrite>,
 }
 
+/// Versions by channel.
+pub type Versions = BTreeMap<String, String>;
+
 /// One checkpoint row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredCheckpoint {
@@ -98,8 +102,9 @@ pub struct StoredCheckpoint {
     /// The request that the run belonged to, read back from the metadata.
     pub request: Option<String>,
     pub values: BTreeMap<String, rmpv::Value>,
-    pub versions: BTreeMap<String, String>,
-    pub versions_seen: BTreeMap<String, BTreeMap<String, String>>,
+    pub versions: Versions,
+    /// By node. Shared between the checkpoints where they are the same.
+    pub versions_seen: BTreeMap<String, Arc<Versions>>,
 }
 
 /// One pending-write row.

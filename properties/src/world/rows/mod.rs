@@ -1,19 +1,22 @@
 //! The stored rows, decoded here: the judge does not share the runtime's codec.
 
+mod checkpoint;
+mod msgpack;
 mod postgres;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use durasim_runtime::Saver;
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::ListFilter;
 use durasim_sim::Disk;
-use rmpv::ValueRef;
 
 pub(super) use postgres::from_postgres;
 
 use super::database::{Cell, Database};
 use crate::outcome::{StoredCheckpoint, StoredThread, StoredWrite};
+use checkpoint::{Read, Reader};
 
 /// Fills in what a SQLite file holds of these threads. No file and one without the tables have no
 /// rows.
@@ -43,15 +46,12 @@ fn read_checkpoints(
     let (namespace, id) = (of("checkpoint_ns")?, of("checkpoint_id")?);
     let parent = of("parent_checkpoint_id")?;
     let (blob, metadata) = (of("checkpoint")?, of("metadata")?);
+    let mut reader = Reader::default();
     db.rows(&table, &mut |row| {
         let cell = |at| row.get(at).copied().unwrap_or(Cell::Null);
         let Some(stored) = threads.get_mut(cell(thread).text()?) else { return Ok(()) };
         let metadata: Metadata = serde_json::from_slice(cell(metadata).bytes()?).map_err(text)?;
-        let mut bytes = cell(blob).bytes()?;
-        let checkpoint = rmpv::decode::read_value_ref(&mut bytes).map_err(text)?;
-        let field = |name: &str| entries(&checkpoint).find(|(key, _)| *key == name).map(|(_, v)| v);
-        let values = field("channel_values").into_iter().flat_map(entries);
-        let seen = field("versions_seen").into_iter().flat_map(entries);
+        let Read { values, versions, versions_seen } = reader.read(cell(blob).bytes()?)?;
         stored.checkpoints.push(StoredCheckpoint {
             namespace: cell(namespace).text()?.to_owned(),
             id: cell(id).text()?.to_owned(),
@@ -62,9 +62,9 @@ fn read_checkpoints(
             source: metadata.source.as_str().unwrap_or_default().to_owned(),
             step: metadata.step.as_i64().unwrap_or(i64::MIN),
             request: metadata.request_id.as_str().map(str::to_owned),
-            values: values.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-            versions: field("channel_versions").map(texts).unwrap_or_default(),
-            versions_seen: seen.map(|(node, seen)| (node.to_owned(), texts(seen))).collect(),
+            values,
+            versions,
+            versions_seen,
         });
         Ok(())
     })?;
@@ -155,32 +155,11 @@ pub(super) async fn from_memory(saver: &MemorySaver, thread: &str) -> Result<Sto
             versions_seen: checkpoint
                 .versions_seen
                 .iter()
-                .map(|(node, seen)| (node.to_string(), names(seen)))
+                .map(|(node, seen)| (node.to_string(), Arc::new(names(seen))))
                 .collect(),
         });
     }
     Ok(stored)
-}
-
-/// The entries of a map whose keys are texts; none of anything else.
-fn entries<'v>(map: &'v ValueRef<'v>) -> impl Iterator<Item = (&'v str, &'v ValueRef<'v>)> {
-    let entries = match map {
-        ValueRef::Map(entries) => entries.as_slice(),
-        _ => &[],
-    };
-    entries.iter().filter_map(|(key, value)| Some((as_text(key)?, value)))
-}
-
-fn texts(map: &ValueRef<'_>) -> BTreeMap<String, String> {
-    let texts = entries(map).filter_map(|(key, value)| Some((key, as_text(value)?)));
-    texts.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-}
-
-fn as_text<'v>(value: &'v ValueRef<'v>) -> Option<&'v str> {
-    match value {
-        ValueRef::String(text) => text.as_str(),
-        _ => None,
-    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

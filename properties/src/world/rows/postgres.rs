@@ -47,7 +47,7 @@ pub(in super::super) fn from_postgres(
             request: metadata.request_id.as_str().map(str::to_owned),
             values,
             versions,
-            versions_seen: seen.map(|(node, seen)| (node.clone(), texts(seen))).collect(),
+            versions_seen: seen.map(|(node, seen)| (node.clone(), texts(seen).into())).collect(),
         });
     }
     read_writes(postgres, threads)?;
