@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::fmt::temporal::DateTimePrinter;
+use jiff::tz::Offset;
+
 use crate::doors::{Clock, Doors, Entropy};
 
 /// 100 ns intervals from the UUID epoch, 1582-10-15, to the Unix epoch (RFC 9562, section 5.1).
@@ -87,13 +90,14 @@ fn uuid_time(now: SystemTime) -> u64 {
 
 /// A number as 32 hexadecimal digits in the groups 8-4-4-4-12.
 pub(super) fn dashed(number: u128) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(36);
-    for nth in (0..32).rev() {
-        if let 11 | 15 | 19 | 23 = nth {
+    for (nth, byte) in number.to_be_bytes().into_iter().enumerate() {
+        if let 4 | 6 | 8 | 10 = nth {
             text.push('-');
         }
-        let digit = (number >> (4 * nth)) as usize & 0xf;
-        text.push(char::from(b"0123456789abcdef"[digit]));
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 0xf)]));
     }
     text
 }
@@ -102,12 +106,14 @@ pub(super) fn dashed(number: u128) -> String {
 /// hexadecimal digits besides its dashes. LangGraph does not look at version bits either: a
 /// checkpoint that somebody put under an id of another version works like any other.
 pub fn uuid6_bytes(id: &str) -> Option<[u8; 16]> {
-    let digits: String = id.chars().filter(|&c| c != '-').collect();
-    // `from_str_radix` would take a sign in front.
-    if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
+    let mut number: u128 = 0;
+    let mut digits = 0;
+    for byte in id.bytes().filter(|&byte| byte != b'-') {
+        number = number << 4 | u128::from(char::from(byte).to_digit(16)?);
+        digits += 1;
     }
-    u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
+    // Surplus digits have pushed the first ones out.
+    (digits == 32).then(|| number.to_be_bytes())
 }
 
 /// The id of a write that belongs to no task, derived from a checkpoint: a UUID of version 5, named
@@ -120,6 +126,7 @@ pub fn derived_id(checkpoint: &str, name: &str) -> Arc<str> {
 /// UTC, ISO-8601, always with six digits of microseconds and `+00:00`, so that text order is time
 /// order. (Python leaves the fraction out when it is zero; it reads both.)
 pub fn timestamp(now: SystemTime) -> String {
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
     let now = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::MAX);
-    now.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+    PRINTER.timestamp_with_offset_to_string(&now, Offset::UTC)
 }

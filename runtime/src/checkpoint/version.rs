@@ -9,7 +9,23 @@ use crate::doors::Entropy;
 pub fn next_version(max: Option<&str>, entropy: &dyn Entropy) -> Arc<str> {
     let number = max.map_or(0, version_number) + 1;
     let tail = python_float(unit_float(entropy.u64("channel.version")));
-    format!("{number:032}.{tail:0>16}").into()
+    let mut text = String::with_capacity(NUMBER_WIDTH + 1 + tail.len().max(TAIL_WIDTH));
+    // Nearly all are small, and their digits come cheaper.
+    let digits = u64::try_from(number).map_or_else(|_| number.to_string(), |n| n.to_string());
+    push_padded(&mut text, &digits, NUMBER_WIDTH);
+    text.push('.');
+    push_padded(&mut text, &tail, TAIL_WIDTH);
+    text.into()
+}
+
+const NUMBER_WIDTH: usize = 32;
+const TAIL_WIDTH: usize = 16;
+
+/// Appends `part` with zeros in front, up to this width.
+fn push_padded(text: &mut String, part: &str, width: usize) {
+    const ZEROS: &str = "00000000000000000000000000000000";
+    text.push_str(&ZEROS[..width.saturating_sub(part.len())]);
+    text.push_str(part);
 }
 
 /// The number before the first dot; 0 for text that is not a version, which the codec refuses to
@@ -25,7 +41,13 @@ pub fn parse_version(version: &str) -> Option<u128> {
         return None;
     }
     // 32 digits always fit; the bound leaves room for the step after.
-    number.parse().ok().filter(|&n| n < u128::MAX)
+    let number = number.trim_start_matches('0');
+    match number.len() {
+        0 => Some(0),
+        // Read as what it fits into, which is cheaper.
+        1..=19 => number.parse::<u64>().ok().map(u128::from),
+        _ => number.parse().ok().filter(|&n| n < u128::MAX),
+    }
 }
 
 /// Uniform in [0, 1) with 53 bits, as Python's `random.random()`.
