@@ -16,31 +16,7 @@ CREATE TABLE IF NOT EXISTS durasim_deletions (
     checkpoint_id TEXT NOT NULL
 ) WITHOUT ROWID;";
 
-const INSERT: &str = "INSERT OR REPLACE INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, \
-     parent_checkpoint_id, type, checkpoint, metadata)";
-const DELETION: &str = "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = ?1";
-const HEAD: &str = "SELECT max(checkpoint_id) FROM checkpoints \
-     WHERE thread_id = ?1 AND checkpoint_ns = ?2";
-
-/// The statement that stores a checkpoint if its claim holds, and else nothing. Parameters: thread,
-/// namespace, id, parent, checkpoint, metadata, since.
-pub(super) fn put(claim: &Claim, late_writes: LateWrites) -> String {
-    let mut conditions = Vec::new();
-    if late_writes == LateWrites::Refused {
-        conditions.push(format!("coalesce(?7 > ({DELETION}), true)"));
-    }
-    if claim.parent_is_head {
-        conditions.push(format!("coalesce(({HEAD}), '') IN (coalesce(?4, ''), ?3)"));
-    }
-    if conditions.is_empty() {
-        // Every statement names every parameter.
-        conditions.push("?7 IS ?7".to_owned());
-    }
-    let conditions = conditions.join(" AND ");
-    format!("{INSERT} SELECT ?1, ?2, ?3, ?4, 'msgpack', ?5, ?6 WHERE {conditions}")
-}
-
-/// Says which part of its claim keeps a checkpoint out, if any still does.
+/// Refuses a checkpoint whose claim does not hold. To be called in the transaction that stores it.
 pub(super) fn check(
     connection: &Connection,
     row: &CheckpointRow<'_>,
@@ -49,9 +25,13 @@ pub(super) fn check(
 ) -> Result<(), Failure> {
     let thread = &*row.key.thread;
     check_deletion(connection, thread, claim, late_writes)?;
-    let head: Option<String> = connection
-        .prepare_cached(HEAD)?
-        .query_row([thread, &*row.key.namespace], |row| row.get(0))?;
+    if !claim.parent_is_head {
+        return Ok(());
+    }
+    let mut select = connection.prepare_cached(
+        "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = ?2",
+    )?;
+    let head: Option<String> = select.query_row([thread, &*row.key.namespace], |row| row.get(0))?;
     Ok(late::check_head(thread, claim, row.id, row.parent, head.as_deref())?)
 }
 
@@ -65,7 +45,8 @@ pub(super) fn check_deletion(
     if late_writes == LateWrites::Land || claim.since.is_none() {
         return Ok(());
     }
-    let mut select = connection.prepare_cached(DELETION)?;
+    let mut select = connection
+        .prepare_cached("SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = ?1")?;
     let deletion: Option<String> = select.query_row([thread], |row| row.get(0)).optional()?;
     Ok(late::check(thread, claim, deletion.as_deref())?)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::call::{Call, Kind};
+use super::call::Call;
 use super::connection::{Begin, Failure, OpenFile, Transaction};
 use crate::checkpoint::saver::SaverError;
 
@@ -17,12 +17,7 @@ pub(super) fn all(
     mut calls: VecDeque<Call>,
     told: &dyn Fn(Failure) -> SaverError,
 ) -> Result<(), (VecDeque<Call>, rusqlite::Error)> {
-    let done = match calls.make_contiguous() {
-        // One statement is a transaction of its own.
-        [put] if put.kind == Kind::Put => put.attempt(file),
-        several => together(file, several),
-    };
-    match done {
+    match together(file, calls.make_contiguous()) {
         Ok(()) => calls.into_iter().for_each(|call| call.end(Ok(()))),
         Err(Failure::Busy(error)) => return Err((calls, error)),
         Err(failure) if calls.len() == 1 => {

@@ -203,7 +203,8 @@ impl Saver for SqliteSaver {
                 checkpoint: &blob,
                 metadata: &encode_metadata(&metadata),
             };
-            row.put(&file.connection, &claim, late_writes)
+            claims::check(&file.connection, &row, &claim, late_writes)?;
+            row.put(&file.connection)
         });
         landing(submitted)
     }

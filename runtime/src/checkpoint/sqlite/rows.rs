@@ -6,9 +6,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Row, Statement, ToSql, params};
 
 use super::connection::Failure;
-use super::{claims, parent_id};
+use super::parent_id;
 use crate::checkpoint::codec::{CodecError, decode, decode_checkpoint, decode_metadata};
-use crate::checkpoint::saver::{Claim, LateWrites, ListFilter, SaverError};
+use crate::checkpoint::saver::{ListFilter, SaverError};
 use crate::checkpoint::{Checkpoint, CheckpointTuple, Metadata, PendingWrite, ThreadKey};
 
 pub(super) const TABLES: &str = "
@@ -233,32 +233,16 @@ pub(super) struct CheckpointRow<'a> {
 }
 
 impl CheckpointRow<'_> {
-    /// Stores the row if the claim holds, in one statement.
-    pub(super) fn put(
-        &self,
-        connection: &Connection,
-        claim: &Claim,
-        late_writes: LateWrites,
-    ) -> Result<(), Failure> {
+    pub(super) fn put(&self, connection: &Connection) -> Result<(), Failure> {
         let CheckpointRow { key, id, parent, checkpoint, metadata } = self;
-        let mut insert = connection.prepare_cached(&claims::put(claim, late_writes))?;
+        let mut insert = connection.prepare_cached(
+            "INSERT OR REPLACE INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, \
+             parent_checkpoint_id, type, checkpoint, metadata) \
+             VALUES (?, ?, ?, ?, 'msgpack', ?, ?)",
+        )?;
         let (thread, namespace) = (&key.thread, &key.namespace);
-        loop {
-            let stored = insert.execute(params![
-                thread,
-                namespace,
-                id,
-                parent,
-                checkpoint,
-                metadata,
-                claim.since
-            ])?;
-            if stored == 1 {
-                return Ok(());
-            }
-            claims::check(connection, self, claim, late_writes)?;
-            // What was in the way is gone meanwhile.
-        }
+        insert.execute(params![thread, namespace, id, parent, checkpoint, metadata])?;
+        Ok(())
     }
 }
 
@@ -270,6 +254,17 @@ pub(super) struct WriteRow {
     pub(super) bytes: Vec<u8>,
 }
 
+macro_rules! insert_or {
+    ($or:literal) => {
+        concat!(
+            "INSERT OR ",
+            $or,
+            " INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, \
+             value) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+    };
+}
+
 pub(super) fn put_writes(
     connection: &Connection,
     key: &ThreadKey,
@@ -278,11 +273,10 @@ pub(super) fn put_writes(
     rows: &[WriteRow],
     replace: bool,
 ) -> Result<(), Failure> {
-    let or = if replace { "REPLACE" } else { "IGNORE" };
-    let mut insert = connection.prepare_cached(&format!(
-        "INSERT OR {or} INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, \
-         channel, type, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    ))?;
+    let mut insert = connection.prepare_cached(match replace {
+        true => insert_or!("REPLACE"),
+        false => insert_or!("IGNORE"),
+    })?;
     for WriteRow { index, channel, type_name, bytes } in rows {
         let (thread, namespace) = (&key.thread, &key.namespace);
         insert.execute(params![
