@@ -126,9 +126,7 @@ fn prepare(
 
 /// Is this a fresh file, or one with LangGraph's tables?
 fn check_owner(connection: &Connection) -> Result<(), Failure> {
-    let tables = "SELECT name FROM sqlite_schema WHERE name IN ('checkpoints', 'writes')";
-    let mut select = connection.prepare(tables)?;
-    let found = select.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let found = ours(connection)?;
     if found.is_empty() {
         return match connection.query_row("PRAGMA application_id", [], |row| row.get(0))? {
             0 => Ok(()),
@@ -150,4 +148,15 @@ fn check_owner(connection: &Connection) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Which of LangGraph's tables there are.
+fn ours(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    // Rises with every table that is made; asking for it is cheap.
+    let changes: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
+    if changes == 0 {
+        return Ok(vec![]);
+    }
+    let tables = "SELECT name FROM sqlite_schema WHERE name IN ('checkpoints', 'writes')";
+    connection.prepare(tables)?.query_map([], |row| row.get(0))?.collect()
 }
