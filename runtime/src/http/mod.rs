@@ -23,7 +23,8 @@ mod threads;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{delete, get, post};
+use axum::extract::FromRef;
+use axum::routing::{MethodRouter, delete, get, post};
 
 use crate::graph::CompiledGraph;
 use crate::profile::{CancelStyle, Durability};
@@ -72,31 +73,32 @@ pub enum HandlerShape {
 /// The routes of a graph, with one shape for all of its runs. Call it inside the process that will
 /// serve them.
 pub fn router(shape: HandlerShape, graph: CompiledGraph, config: HandlerConfig) -> Router {
-    const STREAM: &str = "/threads/{thread}/runs/stream";
     let keeper = Arc::new(shielded::Keeper::start(graph.doors()));
     let service = Service { graph, config };
-    let runs = match shape {
-        HandlerShape::Inline => {
-            Router::new().route(STREAM, post(inline::stream)).with_state(service.clone())
-        }
-        HandlerShape::Background => {
-            Router::new().route(STREAM, post(background::stream)).with_state(service.clone())
-        }
-        HandlerShape::Shielded => Router::new()
-            .route(STREAM, post(shielded::stream))
-            .with_state((service.clone(), keeper)),
-    };
+    match shape {
+        HandlerShape::Inline => routes(post(inline::stream)).with_state(service),
+        HandlerShape::Background => routes(post(background::stream)).with_state(service),
+        HandlerShape::Shielded => routes(post(shielded::stream)).with_state((service, keeper)),
+    }
+}
+
+/// All routes, with this one for runs. They share a state, as putting routers together costs more
+/// than making one.
+fn routes<S>(stream: MethodRouter<S>) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+    Service: FromRef<S>,
+{
     Router::new()
         .route("/threads/{thread}", delete(threads::delete))
         .route("/threads/{thread}/state", get(threads::state))
         .route("/threads/{thread}/history", get(threads::history))
-        .with_state(service)
-        .merge(runs)
+        .route("/threads/{thread}/runs/stream", stream)
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
 }
 
-impl axum::extract::FromRef<(Service, Arc<shielded::Keeper>)> for Service {
+impl FromRef<(Service, Arc<shielded::Keeper>)> for Service {
     fn from_ref((service, _): &(Service, Arc<shielded::Keeper>)) -> Service {
         service.clone()
     }
