@@ -307,6 +307,9 @@ impl Default for Scenario {
 impl Scenario {
     /// The profile's options with this scenario's own. The error names what is unknown.
     pub fn options(&self) -> Result<Options, String> {
+        if self.options.is_empty() {
+            return Ok(self.profile.options());
+        }
         let mut all = serde_json::json!(self.profile.options());
         for (name, value) in &self.options {
             all[name] = value.clone();
