@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod doors;
 pub mod graph;
 pub mod http;
+mod ordered;
 pub mod pregel;
 pub mod profile;
 pub mod stream;

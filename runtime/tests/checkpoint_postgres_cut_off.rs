@@ -353,6 +353,6 @@ fn what_is_not_new_is_not_even_encoded() {
         first.checkpoint.channel_values.insert("steps".into(), shared(deep));
         let refused = saver.put(first.clone()).await.unwrap_err();
         assert!(matches!(refused, SaverError::Unstorable { channel, .. } if channel == "steps"));
-        saver.put(Put { new_versions: ChannelVersions::new(), ..first }).await.unwrap();
+        saver.put(Put { new_versions: ChannelVersions::default(), ..first }).await.unwrap();
     });
 }

@@ -89,8 +89,12 @@ fn checkpoint(thread: &str, step: u64) -> Checkpoint {
         layout: LAYOUT_VERSION,
         ts: "2026-11-29T18:57:34.411469+00:00".to_owned(),
         id: id(step).into(),
-        channel_values: [("whose".into(), whose.into()), ("ballast".into(), ballast.into())].into(),
-        channel_versions: [("whose".into(), version.clone()), ("ballast".into(), version)].into(),
+        channel_values: [("whose".into(), whose.into()), ("ballast".into(), ballast.into())]
+            .into_iter()
+            .collect(),
+        channel_versions: [("whose".into(), version.clone()), ("ballast".into(), version)]
+            .into_iter()
+            .collect(),
         versions_seen: Default::default(),
         updated_channels: None,
     }

@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use super::saver::{Saver, SaverError};
 use super::{PendingWrite, ThreadKey};
+use crate::ordered::IndexMap;
 use crate::value::Shared;
 
 /// The past of one channel, as seen from a checkpoint.

@@ -16,8 +16,7 @@ pub mod version;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
+use crate::ordered::IndexMap;
 use crate::value::Shared;
 
 /// Newest checkpoint layout that LangGraph 1.2.9 writes.

@@ -2,8 +2,6 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use indexmap::{IndexMap, IndexSet};
-
 use super::compiled::{Branch, CompiledGraph, GraphInner, NodeBody, NodePlan, OutsideCheck};
 use super::node::{NodeFn, Router, node_fn};
 use super::{
@@ -16,6 +14,7 @@ use crate::checkpoint::id::IdMint;
 use crate::checkpoint::reserved;
 use crate::checkpoint::saver::Saver;
 use crate::doors::Doors;
+use crate::ordered::{IndexMap, IndexSet};
 use crate::pregel::Finalizer;
 use crate::profile::{Options, Suspicions};
 
@@ -80,11 +79,11 @@ impl StateGraph {
     pub fn new(name: &str) -> StateGraph {
         StateGraph {
             name: name.into(),
-            keys: IndexMap::new(),
-            managed: IndexMap::new(),
+            keys: IndexMap::default(),
+            managed: IndexMap::default(),
             input: None,
             output: None,
-            nodes: IndexMap::new(),
+            nodes: IndexMap::default(),
             edges: Vec::new(),
             joins: Vec::new(),
             branches: Vec::new(),
@@ -317,7 +316,7 @@ impl StateGraph {
         let mut channels = self.keys.clone();
         channels.insert(reserved::START.into(), ChannelSpec::Ephemeral);
         channels.insert(reserved::TASKS.into(), ChannelSpec::Topic { accumulates: false });
-        let mut plans: IndexMap<Arc<str>, NodePlan> = IndexMap::new();
+        let mut plans: IndexMap<Arc<str>, NodePlan> = IndexMap::default();
         plans.insert(reserved::START.into(), NodePlan::start());
         let default_handler = self.defaults.handler.clone().map(|function| {
             let plan = NodePlan::handler(function, self.defaults.retry.clone());
@@ -387,7 +386,7 @@ impl StateGraph {
             let branch = Branch { router: router.clone(), targets: targets.clone() };
             plans[internal_name(from)].branches.push(branch);
         }
-        let mut triggered: IndexMap<Arc<str>, Vec<Arc<str>>> = IndexMap::new();
+        let mut triggered: IndexMap<Arc<str>, Vec<Arc<str>>> = IndexMap::default();
         for (name, plan) in &mut plans {
             plan.triggers.sort();
             // The order of several edges out of one node is Python's set order there; by name here.

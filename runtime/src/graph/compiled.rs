@@ -1,7 +1,5 @@
 use std::sync::Arc;
 
-use indexmap::{IndexMap, IndexSet};
-
 use super::{
     GraphError, NodeFn, Persistence, RetryPolicy, Router, State, StateError, TimeoutPolicy, Update,
 };
@@ -11,6 +9,7 @@ use crate::checkpoint::id::IdMint;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{Checkpoint, reserved};
 use crate::doors::Doors;
+use crate::ordered::{IndexMap, IndexSet};
 use crate::pregel::{Finalizer, Input, Rebuilt};
 use crate::profile::Options;
 use crate::value::{Shared, Value};
@@ -112,7 +111,7 @@ impl GraphInner {
         channels: &Channels,
         writes: &[(Arc<str>, Shared)],
     ) -> Result<State, (Arc<str>, crate::channels::ChannelError)> {
-        let mut values = IndexMap::new();
+        let mut values = IndexMap::default();
         let keys: Vec<&Arc<str>> = match &node.reads {
             None => self.state_keys.iter().collect(),
             Some(keys) => keys.iter().collect(),

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 
+use crate::ordered::IndexMap;
 use crate::value::{self, Shared, Value};
 
 /// A key is missing from a state, or holds something else than was asked for.
@@ -36,7 +36,7 @@ impl State {
     pub(crate) fn of_argument(argument: &Shared) -> State {
         let Value::Map(entries) = &**argument else {
             let argument = Some(argument.clone());
-            return State(Arc::new(Inner { values: IndexMap::new(), argument }));
+            return State(Arc::new(Inner { values: IndexMap::default(), argument }));
         };
         let name = |key: &Value| key.as_str().map_or_else(|| key.to_string(), str::to_owned);
         State::new(entries.iter().map(|(k, v)| (name(k).into(), Arc::new(v.clone()))).collect())

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use super::RunError;
 use super::task::{Origin, Task};
 use crate::checkpoint::{Checkpoint, reserved, version};
 use crate::doors::Doors;
 use crate::graph::{Channels, GraphInner};
+use crate::ordered::IndexMap;
 use crate::value::Shared;
 
 /// What one task contributes to a super-step.
@@ -65,7 +64,7 @@ pub(crate) fn apply(
         }
     }
 
-    let mut by_channel: IndexMap<&Arc<str>, (Vec<Shared>, Vec<&str>)> = IndexMap::new();
+    let mut by_channel: IndexMap<&Arc<str>, (Vec<Shared>, Vec<&str>)> = IndexMap::default();
     for task in &tasks {
         for (name, value) in task.writes {
             if channels.contains_key(name) {

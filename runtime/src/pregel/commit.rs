@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use super::core::{RunCore, RunState};
 use crate::checkpoint::{PendingWrite, codec, reserved};
 use crate::doors::What;
 use crate::graph::{Command, Interrupt, NodeError};
+use crate::ordered::IndexMap;
 use crate::value::{Shared, Value};
 
 /// How a task ended.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::channel::oneshot;
-use indexmap::{IndexMap, IndexSet};
 use tokio::sync::Semaphore;
 
 use super::config::RunConfig;
@@ -21,6 +20,7 @@ use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
 use crate::doors::{Doors, Event, Labels, What};
 use crate::graph::{Channels, GraphInner, NodeError, State, TimedAttempt};
+use crate::ordered::{IndexMap, IndexSet};
 use crate::profile::CancelStyle;
 use crate::stream::Outlet;
 use crate::value::Value;

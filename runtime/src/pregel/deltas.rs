@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::core::{RunCore, RunState};
@@ -16,6 +15,7 @@ use crate::checkpoint::prune::COUNTERS;
 use crate::checkpoint::saver::{Saver, SaverError};
 use crate::checkpoint::{CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, codec};
 use crate::graph::GraphInner;
+use crate::ordered::IndexMap;
 use crate::profile::{DeltaRows, Durability};
 use crate::value::Shared;
 
@@ -253,7 +253,7 @@ impl RunCore {
         }
         let mut whole = Counters::read(&self.graph, &state.metadata).due(&self.graph);
         whole.extend(state.deltas.whole.iter().cloned());
-        let mut groups: IndexMap<(i64, Arc<str>), Writes> = IndexMap::new();
+        let mut groups: IndexMap<(i64, Arc<str>), Writes> = IndexMap::default();
         for write in std::mem::take(&mut state.deltas.steps) {
             if !whole.contains(&write.channel) {
                 let rows = groups.entry((write.step, write.task)).or_default();

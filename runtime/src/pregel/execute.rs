@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use indexmap::IndexMap;
-
 use super::RunError;
 use super::commit::TaskEnd;
 use super::core::RunCore;
@@ -13,6 +11,7 @@ use super::task::Task;
 use crate::checkpoint::PendingWrite;
 use crate::doors::{What, one_turn};
 use crate::graph::{Interrupt, NodeError};
+use crate::ordered::IndexMap;
 use crate::profile::PendingList;
 use crate::stream::StreamMode;
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use super::task::{Origin, Task};
 use crate::channels::Progress;
 use crate::checkpoint::{Checkpoint, codec, id, reserved, task_id};
 use crate::graph::{Channels, GraphInner, NodeBody, NodePlan, State};
+use crate::ordered::IndexMap;
 use crate::value::Value;
 
 /// Where a plan is made.
@@ -33,7 +32,7 @@ pub(crate) fn plan(
 ) -> IndexMap<Arc<str>, Task> {
     let Place { graph, namespace, progress } = place;
     if checkpoint.channel_versions.is_empty() {
-        return IndexMap::new();
+        return IndexMap::default();
     }
     let checkpoint_id = id::uuid6_bytes(&checkpoint.id).unwrap_or_default();
     let mut tasks = sent(place, &checkpoint_id, channels);
@@ -71,7 +70,7 @@ fn sent(
 ) -> IndexMap<Arc<str>, Task> {
     let Place { graph, namespace, progress } = place;
     let Some(sends) = channels.get(reserved::TASKS).and_then(|channel| channel.get()) else {
-        return IndexMap::new();
+        return IndexMap::default();
     };
     let trigger: Arc<str> = reserved::PUSH.into();
     let sends = sends.as_array().map_or(&[][..], Vec::as_slice).iter().enumerate();

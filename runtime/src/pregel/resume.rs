@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use indexmap::IndexMap;
-
 use super::RunError;
 use super::apply::{Contribution, apply, from_input};
 use super::command::command_value;
@@ -21,6 +19,7 @@ use crate::checkpoint::{
 };
 use crate::doors::What;
 use crate::graph::{Command, Destination, GraphInner, Resume};
+use crate::ordered::IndexMap;
 use crate::profile::{Forks, IdOrder, UnaskedAnswers};
 use crate::stream::Outlet;
 use crate::value::Value;
@@ -306,7 +305,7 @@ impl RunCore {
             written: BTreeSet::new(),
             found: pending.iter().map(|write| write.task.clone()).collect(),
             pending,
-            tasks: IndexMap::new(),
+            tasks: IndexMap::default(),
             step,
             stop: step.saturating_add_unsigned(config.recursion_limit).saturating_add(1),
             head: loaded.clone(),
@@ -393,7 +392,7 @@ pub(super) fn empty_checkpoint(graph: &GraphInner) -> Checkpoint {
         layout: LAYOUT_VERSION,
         ts: id::timestamp(graph.doors.clock.now()),
         id: graph.mint.mint(-2),
-        channel_values: IndexMap::new(),
+        channel_values: IndexMap::default(),
         channel_versions: Default::default(),
         versions_seen: Default::default(),
         updated_channels: None,

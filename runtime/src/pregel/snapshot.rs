@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use indexmap::IndexMap;
 
 use super::RunError;
 use super::apply::{Contribution, apply, from_input};
@@ -17,6 +16,7 @@ use crate::checkpoint::{
     CheckpointTuple, Metadata, PendingWrite, ThreadKey, codec, reserved, task_id,
 };
 use crate::graph::{CompiledGraph, GraphInner, Persistence, State};
+use crate::ordered::IndexMap;
 use crate::value::{self, Shared, Value};
 
 /// A thread at one checkpoint.
@@ -293,7 +293,7 @@ pub(super) fn result_of<'w>(
     graph: &GraphInner,
     writes: impl Iterator<Item = (&'w Arc<str>, &'w Shared)>,
 ) -> Value {
-    let mut keys: IndexMap<&Arc<str>, Vec<Value>> = IndexMap::new();
+    let mut keys: IndexMap<&Arc<str>, Vec<Value>> = IndexMap::default();
     for (key, value) in writes.filter(|(key, _)| graph.is_state_key(key)) {
         let values = keys.entry(key).or_default();
         // As LangGraph shows them, null before another write is no write.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use super::msgpack::{Packer, unpack};
 use super::{CodecError, Encodings};
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
 use crate::checkpoint::{ChannelVersions, Checkpoint};
+use crate::ordered::IndexMap;
 use crate::value::Value;
 
 /// The bytes of a checkpoint, keys in the order in which LangGraph writes them. The values are
@@ -87,9 +86,9 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Result<Checkpoint, CodecError> {
         layout: 0,
         ts: String::new(),
         id: "".into(),
-        channel_values: IndexMap::new(),
-        channel_versions: ChannelVersions::new(),
-        versions_seen: IndexMap::new(),
+        channel_values: IndexMap::default(),
+        channel_versions: ChannelVersions::default(),
+        versions_seen: IndexMap::default(),
         updated_channels: None,
     };
     for (key, value) in entries {

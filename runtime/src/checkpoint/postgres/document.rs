@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -18,6 +17,7 @@ use crate::checkpoint::reserved::TASKS;
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
 use crate::checkpoint::{ChannelVersions, Checkpoint};
+use crate::ordered::IndexMap;
 use crate::value::{Shared, Value};
 
 /// The columns of the values that are stored by version.
@@ -184,13 +184,13 @@ struct Fields<'a> {
 pub(super) fn read(json: &str) -> Result<Checkpoint, String> {
     let fields: Fields<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let missing = |key: &str| format!("{key} is missing");
-    let mut values = IndexMap::new();
+    let mut values = IndexMap::default();
     for (channel, value) in fields.channel_values.unwrap_or_default() {
         let value =
             inline(value.get()).map_err(|problem| format!("channel {channel:?}: {problem}"))?;
         values.insert(channel, value);
     }
-    let mut seen = IndexMap::new();
+    let mut seen = IndexMap::default();
     for (node, of_node) in fields.versions_seen.unwrap_or_default() {
         let of_node = versions(&format!("versions_seen of {node:?}"), of_node)?;
         seen.insert(node, of_node);

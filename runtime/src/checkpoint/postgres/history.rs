@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
@@ -18,6 +17,7 @@ use crate::checkpoint::codec::{CodecError, decode, is_delta_snapshot};
 use crate::checkpoint::history::{DeltaHistories, Walk};
 use crate::checkpoint::memory::parent_id;
 use crate::checkpoint::{PendingWrite, ThreadKey};
+use crate::ordered::IndexMap;
 use crate::value::Shared;
 
 /// Checkpoints in the first page; what is looked for is often near.
@@ -143,7 +143,7 @@ impl<'a> Page<'a> {
         ancestor: &Ancestor<'_>,
         walk: &Walk,
     ) -> Result<IndexMap<Arc<str>, Shared>, Failure> {
-        let mut values = IndexMap::new();
+        let mut values = IndexMap::default();
         for (&channel, (version, told)) in &ancestor.told {
             if !walk.wants(channel) {
                 continue;
