@@ -175,7 +175,7 @@ fn pieces<'a>(change: &Change, written: &'a [u8]) -> Vec<Piece<'a>> {
 }
 
 /// Files that grow past this get room for as much again as a WAL usually has, at once.
-const SMALL: usize = 64 << 10;
+const SMALL: usize = 16 << 10;
 const ROOM: usize = 512 << 10;
 
 fn put(to: &mut Vec<u8>, start: usize, bytes: &[u8]) {

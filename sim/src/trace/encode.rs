@@ -10,12 +10,12 @@ use super::{Event, Labels, Value};
 pub(super) fn hash(events: &[Event]) -> u64 {
     let mut out = Vec::with_capacity(events.len() * 256);
     for event in events {
-        out.extend(event.seq.to_le_bytes());
-        out.extend((event.at.as_nanos() as u64).to_le_bytes());
+        out.extend_from_slice(&event.seq.to_le_bytes());
+        out.extend_from_slice(&(event.at.as_nanos() as u64).to_le_bytes());
         text(&mut out, &event.process);
         labels(&mut out, &event.labels);
         text(&mut out, event.name);
-        out.extend((event.fields.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(event.fields.len() as u32).to_le_bytes());
         for (name, v) in &event.fields {
             text(&mut out, name);
             value(&mut out, v);
@@ -41,13 +41,13 @@ fn value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::U64(n) => {
             out.push(0);
-            out.extend(n.to_le_bytes());
+            out.extend_from_slice(&n.to_le_bytes());
         }
         Value::I64(n) => {
             out.push(1);
-            out.extend(n.to_le_bytes());
+            out.extend_from_slice(&n.to_le_bytes());
         }
-        Value::Bool(b) => out.extend([2, u8::from(*b)]),
+        Value::Bool(b) => out.extend_from_slice(&[2, u8::from(*b)]),
         Value::Str(s) => {
             out.push(3);
             text(out, s);
@@ -57,6 +57,6 @@ fn value(out: &mut Vec<u8>, value: &Value) {
 
 fn text(out: &mut Vec<u8>, s: &str) {
     out.reserve(4 + s.len());
-    out.extend((s.len() as u32).to_le_bytes());
-    out.extend(s.as_bytes());
+    out.extend_from_slice(&(s.len() as u32).to_le_bytes());
+    out.extend_from_slice(s.as_bytes());
 }

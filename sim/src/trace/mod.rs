@@ -20,10 +20,19 @@ pub struct Trace {
     list: Arc<Mutex<List>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct List {
     events: Vec<Event>,
     closed: bool,
+}
+
+/// Room for the events of a small run.
+const ROOM: usize = 200;
+
+impl Default for List {
+    fn default() -> List {
+        List { events: Vec::with_capacity(ROOM), closed: false }
+    }
 }
 
 impl Trace {

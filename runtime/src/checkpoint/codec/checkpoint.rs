@@ -22,7 +22,7 @@ pub(crate) fn encode_checkpoint_with(
     checkpoint: &Checkpoint,
     encodings: &mut Encodings,
 ) -> Result<Vec<u8>, SaverError> {
-    let mut out = Packer::default();
+    let mut out = Packer { bytes: Vec::with_capacity(ROOM) };
     out.map(7);
     out.text("v").number(checkpoint.layout);
     out.text("ts").text(&checkpoint.ts);
@@ -53,6 +53,9 @@ pub(crate) fn encode_checkpoint_with(
     };
     Ok(out.bytes)
 }
+
+/// Of a checkpoint with a few channels, in bytes.
+const ROOM: usize = 2048;
 
 /// A channel's value stands inside the map of values inside the map of the checkpoint.
 const VALUE_DEPTH: usize = 2;
