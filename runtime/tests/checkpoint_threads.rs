@@ -227,6 +227,27 @@ fn a_late_write_does_not_bring_a_deleted_thread_back() {
     });
 }
 
+/// Each connection learns by itself that a file has deletions now.
+#[test]
+fn a_deletion_by_another_saver_of_the_file_counts() {
+    let (doors, _) = doors_with_log();
+    block_on(async {
+        let file = TestFile::new("late-elsewhere");
+        let options =
+            SqliteOptions { late_writes: LateWrites::Refused, ..SqliteOptions::default() };
+        let open = || SqliteSaver::open_with(file.path(), &doors, options);
+        let (writer, other) = (open().await.unwrap(), open().await.unwrap());
+        fill(&*writer, "t", "", 2).await;
+        assert!(late_put(&*writer, &early()).await.iter().all(Result::is_ok));
+        other.delete_thread("t").await.unwrap();
+        for saver in [writer, other, open().await.unwrap()] {
+            for result in late_put(&*saver, &early()).await {
+                assert!(matches!(result, Err(SaverError::Deleted { thread }) if thread == "t"));
+            }
+        }
+    });
+}
+
 /// The clock of the one who deletes may be behind; what was stored was there before.
 #[test]
 fn a_deletion_is_not_older_than_what_it_removed() {

@@ -1,51 +1,84 @@
 //! What must still be so when a write lands, and what is remembered of deleted threads.
 
+use std::cell::Cell;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::connection::Failure;
+use super::connection::{Failure, OpenFile};
 use super::rows::CheckpointRow;
 use crate::checkpoint::late;
 use crate::checkpoint::saver::{Claim, LateWrites};
 
-/// Our own table, beside those of LangGraph, which does not look at it.
-pub(super) const TABLE: &str = "
+/// Our own table, beside those of LangGraph, which does not look at it. Most files never need it, so
+/// the first deletion makes it.
+const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS durasim_deletions (
     thread_id TEXT PRIMARY KEY,
     checkpoint_id TEXT NOT NULL
-) WITHOUT ROWID;";
+) WITHOUT ROWID";
+
+/// What a connection knows of the table of deletions.
+#[derive(Default)]
+pub(super) struct Deletions {
+    /// The file's schema version when there was no such table. Of its being there nothing is kept: it
+    /// may have been made by a transaction that was rolled back.
+    missing_at: Cell<Option<i64>>,
+}
+
+impl Deletions {
+    /// Is there such a table? In a transaction that writes, this stays so up to its end.
+    fn exist(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        // Another one after every table that anybody makes.
+        let mut select = connection.prepare_cached("PRAGMA schema_version")?;
+        let version: i64 = select.query_row([], |row| row.get(0))?;
+        if self.missing_at.get() == Some(version) {
+            return Ok(false);
+        }
+        let mut select = connection.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'durasim_deletions')",
+        )?;
+        let exist: bool = select.query_row([], |row| row.get(0))?;
+        self.missing_at.set((!exist).then_some(version));
+        Ok(exist)
+    }
+}
 
 /// Refuses a checkpoint whose claim does not hold. To be called in the transaction that stores it.
 pub(super) fn check(
-    connection: &Connection,
+    file: &OpenFile,
     row: &CheckpointRow<'_>,
     claim: &Claim,
     late_writes: LateWrites,
 ) -> Result<(), Failure> {
     let thread = &*row.key.thread;
-    check_deletion(connection, thread, claim, late_writes)?;
+    check_deletion(file, thread, claim, late_writes)?;
     if !claim.parent_is_head {
         return Ok(());
     }
-    let mut select = connection.prepare_cached(
+    let mut select = file.connection.prepare_cached(
         "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = ?2",
     )?;
     let head: Option<String> = select.query_row([thread, &*row.key.namespace], |row| row.get(0))?;
     Ok(late::check_head(thread, claim, row.id, row.parent, head.as_deref())?)
 }
 
-/// Refuses a writer that looked at the thread before it was deleted.
+/// Refuses a writer that looked at the thread before it was deleted. To be called in the transaction
+/// that stores what it writes.
 pub(super) fn check_deletion(
-    connection: &Connection,
+    file: &OpenFile,
     thread: &str,
     claim: &Claim,
     late_writes: LateWrites,
 ) -> Result<(), Failure> {
-    if late_writes == LateWrites::Land || claim.since.is_none() {
+    if late_writes == LateWrites::Land
+        || claim.since.is_none()
+        || !file.deletions.exist(&file.connection)?
+    {
         return Ok(());
     }
-    let mut select = connection
+    let mut select = file
+        .connection
         .prepare_cached("SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = ?1")?;
     let deletion: Option<String> = select.query_row([thread], |row| row.get(0)).optional()?;
     Ok(late::check(thread, claim, deletion.as_deref())?)
@@ -63,6 +96,7 @@ pub(super) fn remember_deletion(
             UNION ALL SELECT max(checkpoint_id) FROM writes WHERE thread_id = ?1)",
     )?;
     let newest: Option<String> = select.query_row([thread], |row| row.get(0))?;
+    connection.prepare_cached(TABLE)?.execute([])?;
     let mut insert = connection.prepare_cached(
         "INSERT INTO durasim_deletions (thread_id, checkpoint_id) VALUES (?1, ?2)
          ON CONFLICT (thread_id) DO UPDATE

@@ -6,9 +6,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
-use super::{FileProblem, SqliteOptions, Synchronous, claims, rows};
+use super::claims::Deletions;
+use super::{FileProblem, SqliteOptions, Synchronous, rows};
 use crate::checkpoint::codec::Encodings;
-use crate::checkpoint::saver::{LateWrites, SaverError};
+use crate::checkpoint::saver::SaverError;
 use crate::doors::Opener;
 
 /// Why one attempt at a call failed.
@@ -39,6 +40,7 @@ impl From<SaverError> for Failure {
 pub(super) struct OpenFile {
     pub(super) connection: Connection,
     pub(super) encodings: RefCell<Encodings>,
+    pub(super) deletions: Deletions,
 }
 
 impl OpenFile {
@@ -48,8 +50,8 @@ impl OpenFile {
         options: SqliteOptions,
     ) -> Result<OpenFile, Failure> {
         let connection = opener.open(path)?;
-        prepare(&connection, options.synchronous, options.late_writes)?;
-        Ok(OpenFile { connection, encodings: RefCell::default() })
+        prepare(&connection, options.synchronous)?;
+        Ok(OpenFile { connection, encodings: RefCell::default(), deletions: Deletions::default() })
     }
 
     pub(super) fn close(self) -> Result<(), Failure> {
@@ -98,11 +100,7 @@ impl Drop for Transaction<'_> {
 }
 
 /// What a fresh connection needs before its first use. A file that is somebody else's is not changed.
-fn prepare(
-    connection: &Connection,
-    synchronous: Synchronous,
-    late_writes: LateWrites,
-) -> Result<(), Failure> {
+fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), Failure> {
     // rusqlite sets 5 seconds when it opens a connection.
     connection.busy_timeout(Duration::ZERO)?;
     // A cached statement keeps its plan. Otherwise it is prepared anew whenever a parameter is given
@@ -117,11 +115,7 @@ fn prepare(
         Synchronous::Normal => "PRAGMA synchronous = NORMAL",
     })?;
     // All in one transaction: one commit where they are made, and no lock where they are not.
-    let deletions = match late_writes {
-        LateWrites::Land => "",
-        LateWrites::Refused => claims::TABLE,
-    };
-    Ok(connection.execute_batch(&format!("BEGIN; {} {deletions} COMMIT", rows::TABLES))?)
+    Ok(connection.execute_batch(&format!("BEGIN; {} COMMIT", rows::TABLES))?)
 }
 
 /// Is this a fresh file, or one with LangGraph's tables?

@@ -203,7 +203,7 @@ impl Saver for SqliteSaver {
                 checkpoint: &blob,
                 metadata: &encode_metadata(&metadata),
             };
-            claims::check(&file.connection, &row, &claim, late_writes)?;
+            claims::check(file, &row, &claim, late_writes)?;
             row.put(&file.connection)
         });
         landing(submitted)
@@ -217,7 +217,7 @@ impl Saver for SqliteSaver {
             let replace = writes.iter().all(|(name, _)| reserved::fixed_index(name).is_some());
             let rows: Vec<WriteRow> =
                 writes.iter().enumerate().map(write_row).collect::<Result<_, _>>()?;
-            claims::check_deletion(&file.connection, &key.thread, &claim, late_writes)?;
+            claims::check_deletion(file, &key.thread, &claim, late_writes)?;
             rows::put_writes(&file.connection, &key, &checkpoint, &task, &rows, replace)
         });
         landing(submitted)
