@@ -150,7 +150,7 @@ impl Browser {
             .header("host", &*self.server)
             .header("content-type", "application/json")
             .header("x-request-id", request)
-            .body(Full::from(body.to_string()))
+            .body(Full::from(serde_json::to_vec(body).map_err(text)?))
             .map_err(text)?;
         let response = connection.sender.send_request(http).await.map_err(text)?;
         if !response.status().is_success() {
@@ -172,7 +172,8 @@ impl Browser {
                     }
                     _ => {
                         let labels = Labels::none().request(request).thread(self.thread.clone());
-                        let fields = vec![("chunk", event.data.to_string().into())];
+                        let chunk = serde_json::to_string(&event.data).map_err(text)?;
+                        let fields = vec![("chunk", chunk.into())];
                         self.process.note(labels, "browser.sees", fields);
                         chunks.push(event);
                     }

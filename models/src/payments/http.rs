@@ -76,6 +76,6 @@ fn response(answer: &Answer) -> Response<Full<Bytes>> {
     if answer.replayed {
         response = response.header("idempotent-replayed", "true");
     }
-    let body = Full::from(answer.body.to_string());
+    let body = Full::from(serde_json::to_vec(&answer.body).expect("keys are texts"));
     response.body(body).expect("the status was checked with the settings")
 }

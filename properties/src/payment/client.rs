@@ -48,7 +48,8 @@ pub(super) async fn request(
     if let Some(key) = key {
         request = request.header("idempotency-key", key);
     }
-    let body = body.map_or_else(Full::default, |json| Full::new(Bytes::from(json.to_string())));
+    let body = body.as_ref().map(serde_json::to_vec).transpose().map_err(lost)?;
+    let body = body.map_or_else(Full::default, |json| Full::new(Bytes::from(json)));
     let request = request.body(body).map_err(lost)?;
     sent();
     let response = sender.send_request(request).await.map_err(lost)?;

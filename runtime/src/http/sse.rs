@@ -8,9 +8,18 @@ use crate::checkpoint::{codec, reserved};
 use crate::stream::Chunk;
 use crate::value::{self, Value};
 
+/// Of a small event, in bytes.
+const ROOM: usize = 256;
+
 /// One event: JSON without line breaks on one `data` line.
 pub(super) fn event(name: &str, data: &Json) -> Bytes {
-    format!("event: {name}\ndata: {data}\n\n").into()
+    let mut text = Vec::with_capacity(ROOM);
+    for part in ["event: ", name, "\ndata: "] {
+        text.extend_from_slice(part.as_bytes());
+    }
+    serde_json::to_writer(&mut text, data).expect("keys are texts, and a Vec takes all");
+    text.extend_from_slice(b"\n\n");
+    text.into()
 }
 
 /// A chunk under its mode; one of a graph inside another has its namespace after the mode, as
