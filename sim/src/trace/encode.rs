@@ -3,13 +3,16 @@
 //! Every string is preceded by its length and every optional by a marker, so no two different lists
 //! share an encoding.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{Event, Labels, Value};
 
 pub(super) fn hash(events: &[Event]) -> u64 {
-    let mut out = Vec::with_capacity(events.len() * 256);
+    let mut hasher = Xxh3::new();
+    // Of one event at a time: as a whole they would push out of the cache what runs next.
+    let mut out = Vec::with_capacity(ROOM);
     for event in events {
+        out.clear();
         out.extend_from_slice(&event.seq.to_le_bytes());
         out.extend_from_slice(&(event.at.as_nanos() as u64).to_le_bytes());
         text(&mut out, &event.process);
@@ -20,9 +23,13 @@ pub(super) fn hash(events: &[Event]) -> u64 {
             text(&mut out, name);
             value(&mut out, v);
         }
+        hasher.update(&out);
     }
-    xxh3_64(&out)
+    hasher.digest()
 }
+
+/// For most events, in bytes.
+const ROOM: usize = 1024;
 
 fn labels(out: &mut Vec<u8>, labels: &Labels) {
     let Labels { request, run, thread, checkpoint, task } = labels;
