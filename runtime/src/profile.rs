@@ -237,7 +237,8 @@ pub enum Forks {
     /// done, and stays with their pending writes. A run or an update that was told to start from an
     /// older checkpoint makes its one fork; it should go with [`IdOrder::AboveHead`], or the checkpoint
     /// after the fork may be refused. No default, as a lock on the thread is the better cure: it
-    /// refuses before anything is done.
+    /// refuses before anything is done. On PostgreSQL such a checkpoint shares its commit with no other
+    /// write, so that async durability gains little.
     ///
     /// [`SaverError::NotHead`]: crate::checkpoint::saver::SaverError::NotHead
     Refused,
