@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use durasim_runtime::Durability;
 use durasim_runtime::checkpoint::saver::{ListFilter, Saver};
 use durasim_runtime::checkpoint::sqlite::Synchronous;
 use durasim_runtime::pregel::Input;
@@ -73,7 +74,7 @@ pub fn judge(
             for thread in THREADS {
                 let is_there = found.iter().any(|(of, _, task)| of == thread && task.is_none());
                 let next = if is_there { Input::Resume } else { input() };
-                match play(&graph, thread, next).await {
+                match play(&graph, thread, next, Durability::Sync).await {
                     Ok(values) if is_whole(&values, 1) || is_whole(&values, 2) => {}
                     end => verdict.problems.push(format!("thread {thread} went on to {end:?}")),
                 }

@@ -9,6 +9,7 @@ mod judge;
 mod witness;
 mod workload;
 
+use durasim_runtime::Durability;
 use durasim_runtime::checkpoint::sqlite::Synchronous;
 use durasim_sim::Replay;
 
@@ -72,7 +73,7 @@ fn told(looked: &Looked) -> String {
 
 #[test]
 fn a_full_commit_outlives_a_power_cut_at_any_point() {
-    let recording = record(0, Synchronous::Full, Acknowledges::Landed);
+    let recording = record(0, Durability::Sync, Synchronous::Full, Acknowledges::Landed);
     assert!(recording.log.len() > 200, "{} operations", recording.log.len());
     assert!(recording.acknowledged() > 40, "{} writes", recording.acknowledged());
     let looked = look(&recording, recording.log.replay(), Promise::Everything, never);
@@ -80,9 +81,21 @@ fn a_full_commit_outlives_a_power_cut_at_any_point() {
     assert!(looked.problems.is_empty(), "{}", told(&looked));
 }
 
+/// What waits is committed together: a cut must not leave the half of it.
+#[test]
+fn many_steps_in_one_commit_outlive_a_power_cut_at_any_point() {
+    let recording = record(2, Durability::Async, Synchronous::Full, Acknowledges::Landed);
+    let at_sync = record(2, Durability::Sync, Synchronous::Full, Acknowledges::Landed);
+    assert_eq!(recording.acknowledged(), at_sync.acknowledged());
+    assert!(recording.log.len() < at_sync.log.len() / 2, "{} operations", recording.log.len());
+    let looked = look(&recording, recording.log.replay(), Promise::Everything, never);
+    assert_eq!(looked.points, recording.log.len() + 1);
+    assert!(looked.problems.is_empty(), "{}", told(&looked));
+}
+
 #[test]
 fn without_full_a_power_cut_leaves_a_beginning() {
-    let recording = record(1, Synchronous::Normal, Acknowledges::Landed);
+    let recording = record(1, Durability::Sync, Synchronous::Normal, Acknowledges::Landed);
     let looked = look(&recording, recording.log.replay(), Promise::Beginning, never);
     assert!(looked.problems.is_empty(), "{}", told(&looked));
     assert!(looked.losses > looked.points, "power cuts that take nothing prove nothing");
@@ -90,7 +103,7 @@ fn without_full_a_power_cut_leaves_a_beginning() {
 
 #[test]
 fn syncs_that_do_nothing_are_noticed() {
-    let recording = record(0, Synchronous::Full, Acknowledges::Landed);
+    let recording = record(0, Durability::Sync, Synchronous::Full, Acknowledges::Landed);
     let lying = recording.log.replay().with_lying_syncs();
     let looked = look(&recording, lying, Promise::Everything, is_noticed);
     assert!(is_noticed(&looked), "{}", told(&looked));
@@ -98,7 +111,7 @@ fn syncs_that_do_nothing_are_noticed() {
 
 #[test]
 fn acknowledging_before_the_commit_is_noticed() {
-    let recording = record(0, Synchronous::Full, Acknowledges::Submitted);
+    let recording = record(0, Durability::Sync, Synchronous::Full, Acknowledges::Submitted);
     // A kill alone shows it, too.
     let by_a_kill = |looked: &Looked| looked.problems.iter().any(|p| p.starts_with("kill"));
     let looked = look(&recording, recording.log.replay(), Promise::Everything, by_a_kill);

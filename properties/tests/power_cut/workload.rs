@@ -100,12 +100,22 @@ pub fn input() -> Input {
     Input::New(value::map([("ballast", Value::from("x".repeat(5_000)))]))
 }
 
-pub async fn play(graph: &CompiledGraph, thread: &str, input: Input) -> Result<Value, RunError> {
-    graph.invoke(input, RunConfig::new(thread).durability(Durability::Sync)).await
+pub async fn play(
+    graph: &CompiledGraph,
+    thread: &str,
+    input: Input,
+    durability: Durability,
+) -> Result<Value, RunError> {
+    graph.invoke(input, RunConfig::new(thread).durability(durability)).await
 }
 
 /// Plays the workload under a seed.
-pub fn record(seed: u64, synchronous: Synchronous, acknowledges: Acknowledges) -> Recording {
+pub fn record(
+    seed: u64,
+    durability: Durability,
+    synchronous: Synchronous,
+    acknowledges: Acknowledges,
+) -> Recording {
     let finished = run(seed, RunOptions::default(), move |world| {
         Box::pin(async move {
             let server = idle(&world);
@@ -117,12 +127,12 @@ pub fn record(seed: u64, synchronous: Synchronous, acknowledges: Acknowledges) -
             let graph = graph(Arc::new(witness), &doors);
             let twice = async {
                 for runs in 1..=2 {
-                    let values = play(&graph, "a", input()).await.expect("a run");
+                    let values = play(&graph, "a", input(), durability).await.expect("a run");
                     assert!(is_whole(&values, runs), "{values}");
                 }
             };
             let once = async {
-                let values = play(&graph, "b", input()).await.expect("a run");
+                let values = play(&graph, "b", input(), durability).await.expect("a run");
                 assert!(is_whole(&values, 1), "{values}");
             };
             futures::future::join(twice, once).await;

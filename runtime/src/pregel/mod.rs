@@ -5,6 +5,7 @@
 
 mod apply;
 mod cached;
+mod checkpoints;
 mod command;
 mod commit;
 mod config;
