@@ -11,29 +11,36 @@ use std::time::Duration;
 use checkpoint_support::{block_on, checkpoint, key, metadata};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::Source;
-use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
-use durasim_runtime::checkpoint::saver::{Put, Saver};
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver, ServerProblem};
+use durasim_runtime::checkpoint::saver::{Put, Saver, SaverError};
 use postgres_support::{Server, connect};
 
-async fn open(url: &str) -> Result<Arc<PostgresSaver>, String> {
+async fn open(url: &str) -> Result<Arc<PostgresSaver>, SaverError> {
     let options =
         PostgresOptions { outage_limit: Duration::from_millis(100), ..PostgresOptions::default() };
-    let opened = PostgresSaver::open_with(url, &Doors::production(), options).await;
-    opened.map_err(|error| error.to_string())
+    PostgresSaver::open_with(url, &Doors::production(), options).await
 }
 
-async fn refused(url: &str) -> String {
+async fn refused(url: &str) -> SaverError {
     open(url).await.err().expect("it cannot be opened")
 }
 
-async fn put(saver: &dyn Saver) -> Result<(), String> {
+async fn put(saver: &dyn Saver) -> Result<(), SaverError> {
     let put = Put::new(&key("t", ""), None, checkpoint(0), metadata(Source::Input, -1));
-    saver.put(put).await.map_err(|error| error.to_string())
+    saver.put(put).await
 }
 
-/// Every part of the message must be there, and never the password.
+/// It is this kind of trouble, with every part of the message and never the password.
 #[track_caller]
-fn says(problem: &str, parts: &[&str]) {
+fn tells(error: &SaverError, kind: ServerProblem, parts: &[&str]) {
+    let SaverError::Server { problem, .. } = error else { panic!("{error:?}") };
+    assert_eq!(*problem, kind, "{error}");
+    says(error, parts);
+}
+
+#[track_caller]
+fn says(error: &SaverError, parts: &[&str]) {
+    let problem = error.to_string();
     for part in parts {
         assert!(problem.contains(part), "{part:?} is not in: {problem}");
     }
@@ -68,9 +75,13 @@ fn a_server_that_is_not_there() {
     block_on(async {
         // Nobody may listen there: it is the discard port.
         let problem = refused("postgres://u:s3cret@127.0.0.1:9/db").await;
-        says(&problem, &["database \"db\" on 127.0.0.1:9", "cannot reach postgres at 127.0.0.1:9"]);
+        tells(
+            &problem,
+            ServerProblem::Unreachable,
+            &["database \"db\" on 127.0.0.1:9", "cannot reach postgres at 127.0.0.1:9"],
+        );
         let both = refused("postgres://u:s3cret@127.0.0.1:9,127.0.0.1:11/db").await;
-        says(&both, &["127.0.0.1:9 or 127.0.0.1:11"]);
+        tells(&both, ServerProblem::Unreachable, &["127.0.0.1:9 or 127.0.0.1:11"]);
     });
 }
 
@@ -82,7 +93,11 @@ fn a_server_that_does_not_answer() {
         let port = silent.local_addr().unwrap().port();
         let url = format!("postgres://u:s3cret@127.0.0.1:{port}/db?connect_timeout=1");
         let problem = tokio::time::timeout(Duration::from_secs(10), refused(&url)).await.unwrap();
-        says(&problem, &["cannot reach postgres", "no answer within 1s"]);
+        tells(
+            &problem,
+            ServerProblem::Unreachable,
+            &["cannot reach postgres", "no answer within 1s"],
+        );
     });
 }
 
@@ -101,21 +116,33 @@ fn a_database_that_does_not_have_us() {
         let at = start.rsplit_once('@').unwrap().1;
 
         let problem = refused(&format!("postgres://{role}:not-s3cret@{at}/{database}")).await;
-        says(&problem, &["28P01", "check user and password"]);
+        tells(&problem, ServerProblem::Login, &["28P01", "check user and password"]);
         let problem = refused(&format!("{start}/no_such_database")).await;
-        says(&problem, &["3D000", "\"no_such_database\"", "create the database"]);
+        tells(
+            &problem,
+            ServerProblem::Missing,
+            &["3D000", "\"no_such_database\"", "create the database"],
+        );
         let of_role = format!("postgres://{role}:s3cret@{at}/{database}");
-        says(&refused(&of_role).await, &["3F000", "the user may not use it"]);
+        tells(
+            &refused(&of_role).await,
+            ServerProblem::Missing,
+            &["3F000", "the user may not use it"],
+        );
         let grant = format!("GRANT USAGE ON SCHEMA public TO {role}");
         client.batch_execute(&grant).await.unwrap();
-        says(&refused(&of_role).await, &["42501", "CREATE on the schema"]);
+        tells(
+            &refused(&of_role).await,
+            ServerProblem::Privilege,
+            &["42501", "CREATE on the schema"],
+        );
 
         // Set up by somebody else, with nothing for the role but reading.
         open(&url).await.unwrap();
         let grant = format!("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}");
         client.batch_execute(&grant).await.unwrap();
         let saver = open(&of_role).await.unwrap();
-        says(&put(&*saver).await.unwrap_err(), &["42501", "INSERT"]);
+        tells(&put(&*saver).await.unwrap_err(), ServerProblem::Privilege, &["42501", "INSERT"]);
         assert_eq!(saver.get_tuple(&key("t", ""), None).await.unwrap(), None);
         let gone = format!("DROP OWNED BY {role}; DROP ROLE {role}");
         drop(saver);
@@ -131,7 +158,11 @@ fn a_database_that_takes_nothing() {
         open(&url).await.unwrap();
         let read_only = "options=-cdefault_transaction_read_only%3Don";
         let saver = open(&format!("{url}?{read_only}")).await.unwrap();
-        says(&put(&*saver).await.unwrap_err(), &["25006", "name the primary"]);
+        tells(
+            &put(&*saver).await.unwrap_err(),
+            ServerProblem::ReadOnly,
+            &["25006", "name the primary"],
+        );
 
         let client = connect(&url).await;
         let full = "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS \
@@ -141,9 +172,13 @@ fn a_database_that_takes_nothing() {
              FOR EACH ROW EXECUTE FUNCTION full_disk()";
         client.batch_execute(full).await.unwrap();
         let saver = open(&url).await.unwrap();
-        says(&put(&*saver).await.unwrap_err(), &["53100", "disk is full"]);
+        tells(
+            &put(&*saver).await.unwrap_err(),
+            ServerProblem::DiskFull,
+            &["53100", "disk is full"],
+        );
         client.batch_execute("DROP TABLE checkpoints").await.unwrap();
-        says(&put(&*saver).await.unwrap_err(), &["42P01", "dropped"]);
+        tells(&put(&*saver).await.unwrap_err(), ServerProblem::Tables, &["42P01", "dropped"]);
     });
 }
 
@@ -163,7 +198,7 @@ fn a_server_that_has_no_connection_left() {
         let (start, database) = url.rsplit_once('/').unwrap();
         let at = start.rsplit_once('@').unwrap().1;
         let of_role = format!("postgres://{role}:s3cret@{at}/{database}");
-        says(&refused(&of_role).await, &["53300", "max_connections"]);
+        tells(&refused(&of_role).await, ServerProblem::Unreachable, &["53300", "max_connections"]);
 
         // And it is waited for: one goes, and the call goes on.
         client.batch_execute(&format!("ALTER ROLE {role} CONNECTION LIMIT 2")).await.unwrap();
@@ -188,6 +223,10 @@ fn a_closed_saver_says_so() {
         let saver = open(&server.database("closed")).await.unwrap();
         put(&*saver).await.unwrap();
         saver.close();
-        says(&put(&*saver).await.unwrap_err(), &["the saver is closed"]);
+        tells(
+            &put(&*saver).await.unwrap_err(),
+            ServerProblem::NoConnection,
+            &["the saver is closed"],
+        );
     });
 }

@@ -6,6 +6,7 @@ use futures::future::{BoxFuture, ready};
 use serde::{Deserialize, Serialize};
 
 use super::history::{self, DeltaHistories};
+use super::postgres::ServerProblem;
 use super::sqlite::FileProblem;
 use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
 use crate::value::Shared;
@@ -19,6 +20,15 @@ pub enum SaverError {
     /// The database's file cannot be used as it is.
     #[error("{path}: {problem}")]
     File { path: String, problem: FileProblem },
+    /// The database server could not be had, refused, or failed.
+    #[error("the checkpoint store failed: {database}: {text}")]
+    Server {
+        /// Its name, host and port; never the password.
+        database: String,
+        problem: ServerProblem,
+        /// The server's words, and what to do.
+        text: String,
+    },
     /// A stored value cannot be read; nothing else of the thread is affected.
     #[error("thread {thread:?}, checkpoint {checkpoint}, {part}: {problem}")]
     Corrupt { thread: String, checkpoint: String, part: String, problem: String },

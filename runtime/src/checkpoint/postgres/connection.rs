@@ -10,7 +10,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Error, Row};
 
 use super::PostgresOptions;
-use super::errors::{Failure, chain, explained, refused};
+use super::errors::{Failure, chain, refused};
+use super::problem::{ServerProblem, explained};
 use super::target::{Server, Target};
 use super::tls::Tls;
 use crate::checkpoint::saver::{SaverError, SaverResult};
@@ -228,7 +229,8 @@ impl Store {
     }
 
     pub(super) fn error(&self, failure: Failure) -> SaverError {
-        let problem = match failure {
+        let problem = ServerProblem::of(&failure);
+        let text = match failure {
             Failure::Saver(error) => return error,
             Failure::Unreachable(problem) | Failure::Unavailable(problem) => problem,
             Failure::Lost(problem) => {
@@ -239,7 +241,7 @@ impl Store {
             }
             Failure::Undone(error) | Failure::Sql(error) => explained(&error),
         };
-        SaverError::Store(format!("{}: {problem}", self.name))
+        SaverError::Server { database: self.name.to_string(), problem, text }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use super::problem::explained;
 use crate::checkpoint::saver::SaverError;
 
 /// Why one attempt at a call failed.
@@ -76,46 +77,6 @@ pub(super) fn refused(authority: &str, error: Error) -> Failure {
         }
         None => Failure::Sql(error),
     }
-}
-
-/// The server's words, and ours where they help.
-pub(super) fn explained(error: &Error) -> String {
-    let Some(db) = error.as_db_error() else { return chain(error) };
-    let advice = match *db.code() {
-        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            "check user and password in the URL"
-        }
-        SqlState::INVALID_CATALOG_NAME => "create the database, or name another one in the URL",
-        SqlState::TOO_MANY_CONNECTIONS => {
-            "lower PostgresOptions::max_connections, use a pooler, or raise the server's limit"
-        }
-        SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "this is a standby or a read-only session; name the primary in the URL"
-        }
-        SqlState::DISK_FULL => "the server's disk is full; nothing was stored",
-        SqlState::INVALID_SCHEMA_NAME => {
-            "the schema in search_path does not exist, or the user may not use it"
-        }
-        SqlState::INSUFFICIENT_PRIVILEGE => {
-            "the user needs SELECT, INSERT, UPDATE and DELETE on the checkpoint tables, and CREATE on \
-             the schema for setting them up"
-        }
-        SqlState::CHARACTER_NOT_IN_REPERTOIRE | SqlState::UNTRANSLATABLE_CHARACTER => {
-            "Postgres keeps no U+0000 in names of threads, namespaces, tasks and channels, nor inside \
-             a list or an object of the metadata"
-        }
-        SqlState::UNDEFINED_TABLE => {
-            "the tables are missing; they were dropped, or search_path is another one now"
-        }
-        SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => {
-            "a table of that name belongs to another application, or to an older version; use a \
-             database or a schema of its own"
-        }
-        _ => "",
-    };
-    let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
-    let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
-    format!("{}{detail} [{}]{advice}", db.message(), db.code().code())
 }
 
 /// An error with its causes, which tokio-postgres leaves out of its text.

@@ -8,6 +8,7 @@ mod history;
 mod lanes;
 mod lock;
 mod migrations;
+mod problem;
 mod put;
 mod rows;
 mod statements;
@@ -37,6 +38,7 @@ use super::{CheckpointTuple, ThreadKey, id};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
 use lanes::{Kind, Lanes};
+pub use problem::ServerProblem;
 use put::{CheckpointRows, WriteRows};
 use together::Rows;
 
