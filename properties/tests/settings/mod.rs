@@ -34,7 +34,7 @@ pub fn in_process() -> Vec<Setting> {
 fn every(shape: Shape, styles: &[CancelStyle]) -> Vec<Setting> {
     let mut settings = Vec::new();
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        for store in [Store::Sqlite, Store::Memory] {
+        for store in [Store::Sqlite, Store::Memory, Store::Postgres] {
             for profile in [Profile::Faithful, Profile::Safe] {
                 for &cancel in styles {
                     for is_eager in [false, true] {
