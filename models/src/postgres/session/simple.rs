@@ -3,7 +3,7 @@
 use super::Session;
 use super::xact::Block;
 use crate::postgres::error::{PgError, Result};
-use crate::postgres::sql::parse;
+use crate::postgres::sql::{parse, parse_once};
 use crate::postgres::types::utf8;
 use crate::postgres::wire::Out;
 
@@ -34,7 +34,8 @@ impl Session {
     }
 
     async fn statements(&mut self, text: &[u8], out: &mut Out) -> Result<()> {
-        let parsed = parse(utf8(text)?)?;
+        let text = utf8(text)?;
+        let parsed = if text.contains('\'') { parse_once(text)? } else { parse(text)? };
         if parsed.is_empty() {
             out.empty_query();
         }

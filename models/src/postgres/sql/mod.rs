@@ -13,7 +13,7 @@ mod plan;
 pub use aggregate::Aggregate;
 pub use expr::{Arithmetic, ColumnRef, Comparison, Expr};
 pub use function::{Advisory, AggregateKind, Deed, Function};
-pub use parse::{Parsed, parse};
+pub use parse::{Parsed, parse, parse_once};
 pub use plan::{
     Action, Assignment, Before, Body, Conflict, ConflictUpdate, Definition, Delete, Field, From,
     Group, Insert, InsertSource, Plan, Query, RowLock, Select, SessionAction, Sort, Source, Update,

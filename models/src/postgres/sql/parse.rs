@@ -31,12 +31,20 @@ pub fn parse(text: &str) -> Result<Parsed> {
     if let Some(known) = known {
         return Ok(known);
     }
-    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
-        .map_err(|error| PgError::new("42601", format!("syntax error: {error}")))?;
-    let parsed = Arc::new(statements);
+    let parsed = parse_once(text)?;
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     if read.len() < KEPT {
         read.insert(text.to_owned(), parsed.clone());
     }
     Ok(parsed)
+}
+
+/// As [`parse`], of a text that will not come again, as there are values in it.
+///
+/// # Errors
+/// 42601.
+pub fn parse_once(text: &str) -> Result<Parsed> {
+    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
+        .map_err(|error| PgError::new("42601", format!("syntax error: {error}")))?;
+    Ok(Arc::new(statements))
 }
