@@ -28,6 +28,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::test_runner::RngSeed;
 
 /// What happens to a thread.
 #[derive(Debug, Clone)]
@@ -317,8 +318,14 @@ fn database(label: &str) -> Option<(Arc<durasim_cluster::Cluster>, String)> {
     Some((server, url))
 }
 
+/// The same cases every time; `PROPTEST_RNG_SEED` asks for others.
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, cases: 48, ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    let rng_seed = match default.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(0),
+        asked => asked,
+    };
+    ProptestConfig { failure_persistence: None, cases: 48, rng_seed, ..default }
 }
 
 #[test]
@@ -355,4 +362,18 @@ fn a_fork_after_a_run_at_exit_keeps_its_value() {
         Deed::TravelTo(2, Durability::Exit, vec![]),
     ];
     keeps_its_value("delta-fork", (Shape::Line, Profile::Safe, 3), &deeds, url).unwrap();
+}
+
+/// Found by the property above.
+#[test]
+fn finishing_what_an_older_checkpoint_left_keeps_its_value() {
+    let database = database("delta_end");
+    let url = database.as_ref().map(|(_, url)| &**url);
+    let deeds = [
+        Deed::Write(None, "first", Item::Add(1)),
+        Deed::TravelTo(0, Durability::Exit, vec![]),
+        Deed::TravelTo(5, Durability::Sync, vec![]),
+        Deed::WriteSpecial(Some(11), "END"),
+    ];
+    keeps_its_value("delta-end", (Shape::Line, Profile::Safe, 1), &deeds, url).unwrap();
 }

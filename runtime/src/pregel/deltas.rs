@@ -178,11 +178,15 @@ impl Deltas {
         deltas
     }
 
-    /// Takes the rows that must not stand beside this checkpoint out of `writes`.
+    /// Takes a task's rows out of `writes` if some of them must not stand beside this checkpoint: who
+    /// finds a part of them takes it for all that the task wrote.
     pub fn keep_off(&mut self, graph: &GraphInner, checkpoint: &Arc<str>, writes: &mut Writes) {
         if self.is_branched && *checkpoint == self.anchor {
-            for (channel, _) in writes.extract_if(.., |(channel, _)| graph.is_delta(channel)) {
-                self.whole.insert(channel);
+            let written = writes.iter().map(|(channel, _)| channel);
+            let deltas: Vec<_> = written.filter(|name| graph.is_delta(name)).cloned().collect();
+            if !deltas.is_empty() {
+                writes.clear();
+                self.whole.extend(deltas);
             }
         }
     }

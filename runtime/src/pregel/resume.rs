@@ -157,7 +157,9 @@ impl RunCore {
         let seen = state.checkpoint.versions_seen.entry(reserved::INTERRUPT.into()).or_default();
         seen.extend(known);
         let is_branch = matches!(state.metadata.source, Source::Update | Source::Fork);
-        if is_time_travel && !is_branch {
+        // One that has children may get no more rows of delta channels, and a task's rows are all or
+        // none: they go to a fork as well.
+        if is_time_travel && (!is_branch || state.deltas.is_branched) {
             state.pending.retain(|write| &*write.channel != reserved::INTERRUPT);
             // The fork is a state of its own in which nothing has just changed, but the run
             // goes on from what had changed in the checkpoint that it forks.
