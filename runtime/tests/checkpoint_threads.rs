@@ -18,6 +18,7 @@ use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
 use durasim_runtime::checkpoint::{CheckpointTuple, Source};
 use postgres_support::Server;
 use serde_json::json;
+use tokio::join;
 
 /// Runs `check` with a fresh saver of each kind.
 fn each<F: Future<Output = ()>>(
@@ -245,6 +246,25 @@ fn a_deletion_by_another_saver_of_the_file_counts() {
                 assert!(matches!(result, Err(SaverError::Deleted { thread }) if thread == "t"));
             }
         }
+    });
+}
+
+/// A file's writes keep their order, also within one commit: what comes before the first deletion of a
+/// file and what comes behind it.
+#[test]
+fn a_deletion_counts_within_its_own_commit() {
+    let (doors, _) = doors_with_log();
+    block_on(async {
+        let file = TestFile::new("late-together");
+        let options =
+            SqliteOptions { late_writes: LateWrites::Refused, ..SqliteOptions::default() };
+        let saver = SqliteSaver::open_with(file.path(), &doors, options).await.unwrap();
+        fill(&*saver, "t", "", 2).await;
+        let put = |thread| saver.put(Put { claim: early(), ..nth(thread, "", 2) });
+        let (before, deleted, late) = join!(put("u"), saver.delete_thread("t"), put("t"));
+        assert!(before.is_ok() && deleted.is_ok());
+        assert!(matches!(late, Err(SaverError::Deleted { thread }) if thread == "t"));
+        assert_eq!(all(&*saver, "t").await, []);
     });
 }
 

@@ -1,6 +1,7 @@
 //! What a PostgreSQL server costs: each durability against a bare loop that commits a row a step, and
 //! against what Python does with it. All of them take turns, round by round.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use durasim_runtime::checkpoint::postgres::PostgresSaver;
@@ -30,11 +31,16 @@ pub(super) async fn bench(url: &str, rounds: u32) -> Result<(Vec<Figure>, String
     let mut costs = vec![Vec::new(); ways.len()];
     let mut beside_large = Vec::new();
     let saver = PostgresSaver::open(url, &Doors::production()).await.map_err(told)?;
+    let runs = Cell::new(0);
     for _ in 0..rounds.min(7) {
         floor.push(commit(&server).await?);
+        // A thread of its own each time: where rows were deleted a server looks through what is left
+        // of them.
         let on_server = async |durability, limit, beside| {
-            saver.delete_thread("t").await.map_err(told)?;
-            run(saver.clone(), durability, limit, beside).await
+            let thread = format!("t{}", runs.replace(runs.get() + 1));
+            let cost = run(saver.clone(), &thread, durability, limit, beside).await?;
+            saver.delete_thread(&thread).await.map_err(told)?;
+            Ok::<_, String>(cost)
         };
         for (durability, costs) in ways.iter().zip(&mut costs) {
             costs.push(on_server(*durability, LOOP, Beside::Little).await? / steps(LOOP));
@@ -90,12 +96,13 @@ fn steps(limit: u64) -> f64 {
 /// Microseconds of one run on a fresh thread.
 async fn run(
     saver: Arc<dyn Saver>,
+    thread: &str,
     durability: Durability,
     limit: u64,
     beside: Beside,
 ) -> Result<f64, String> {
     let graph = counting(Some(saver), limit)?;
-    let mut config = RunConfig::new("t").durability(durability);
+    let mut config = RunConfig::new(thread).durability(durability);
     config.recursion_limit = 1_000_000;
     let input = beside.input();
     let started = now();

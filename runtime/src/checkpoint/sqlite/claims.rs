@@ -24,14 +24,37 @@ pub(super) struct Deletions {
     /// The file's schema version when there was no such table. Of its being there nothing is kept: it
     /// may have been made by a transaction that was rolled back.
     missing_at: Cell<Option<i64>>,
+    /// Is there such a table, for the transaction that goes on? None before it was asked.
+    exist: Cell<Option<bool>>,
 }
 
 impl Deletions {
-    /// Is there such a table? In a transaction that writes, this stays so up to its end.
+    /// To be called in the transaction that looked at the file's tables, so that there is no need to
+    /// ask the file: this connection knows its tables.
+    pub(super) fn learn(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let exist = connection.table_exists(None, "durasim_deletions")?;
+        self.missing_at.set((!exist).then_some(schema_version(connection)?));
+        Ok(())
+    }
+
+    /// What was known of the last transaction need not be so in the next.
+    pub(super) fn begin(&self) {
+        self.exist.set(None);
+    }
+
+    /// Is there such a table? In a transaction that writes, this stays so up to its end, unless it
+    /// makes one.
     fn exist(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        // Another one after every table that anybody makes.
-        let mut select = connection.prepare_cached("PRAGMA schema_version")?;
-        let version: i64 = select.query_row([], |row| row.get(0))?;
+        if let Some(exist) = self.exist.get() {
+            return Ok(exist);
+        }
+        let exist = self.look(connection)?;
+        self.exist.set(Some(exist));
+        Ok(exist)
+    }
+
+    fn look(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let version = schema_version(connection)?;
         if self.missing_at.get() == Some(version) {
             return Ok(false);
         }
@@ -42,6 +65,11 @@ impl Deletions {
         self.missing_at.set((!exist).then_some(version));
         Ok(exist)
     }
+}
+
+/// Another one after every table that anybody makes.
+fn schema_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
 }
 
 /// Refuses a checkpoint whose claim does not hold. To be called in the transaction that stores it.
@@ -86,10 +114,11 @@ pub(super) fn check_deletion(
 
 /// To be called before the rows go.
 pub(super) fn remember_deletion(
-    connection: &Connection,
+    file: &OpenFile,
     thread: &str,
     now: SystemTime,
 ) -> Result<(), Failure> {
+    let connection = &file.connection;
     let mut select = connection.prepare_cached(
         "SELECT max(id) FROM (
             SELECT max(checkpoint_id) AS id FROM checkpoints WHERE thread_id = ?1
@@ -97,6 +126,7 @@ pub(super) fn remember_deletion(
     )?;
     let newest: Option<String> = select.query_row([thread], |row| row.get(0))?;
     connection.prepare_cached(TABLE)?.execute([])?;
+    file.deletions.exist.set(Some(true));
     let mut insert = connection.prepare_cached(
         "INSERT INTO durasim_deletions (thread_id, checkpoint_id) VALUES (?1, ?2)
          ON CONFLICT (thread_id) DO UPDATE

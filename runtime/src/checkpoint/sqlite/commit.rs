@@ -48,6 +48,7 @@ fn together<'c>(
     calls: impl IntoIterator<Item = &'c mut Call>,
 ) -> Result<(), Failure> {
     let transaction = Transaction::begin(&file.connection, Begin::Write)?;
+    file.deletions.begin();
     calls.into_iter().try_for_each(|call| call.attempt(file))?;
     Ok(transaction.commit()?)
 }

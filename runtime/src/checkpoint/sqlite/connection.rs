@@ -50,8 +50,9 @@ impl OpenFile {
         options: SqliteOptions,
     ) -> Result<OpenFile, Failure> {
         let connection = opener.open(path)?;
-        prepare(&connection, options.synchronous)?;
-        Ok(OpenFile { connection, encodings: RefCell::default(), deletions: Deletions::default() })
+        let deletions = Deletions::default();
+        prepare(&connection, options.synchronous, &deletions)?;
+        Ok(OpenFile { connection, encodings: RefCell::default(), deletions })
     }
 
     pub(super) fn close(self) -> Result<(), Failure> {
@@ -100,7 +101,11 @@ impl Drop for Transaction<'_> {
 }
 
 /// What a fresh connection needs before its first use. A file that is somebody else's is not changed.
-fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), Failure> {
+fn prepare(
+    connection: &Connection,
+    synchronous: Synchronous,
+    deletions: &Deletions,
+) -> Result<(), Failure> {
     // rusqlite sets 5 seconds when it opens a connection.
     connection.busy_timeout(Duration::ZERO)?;
     // A cached statement keeps its plan. Otherwise it is prepared anew whenever a parameter is given
@@ -115,7 +120,10 @@ fn prepare(connection: &Connection, synchronous: Synchronous) -> Result<(), Fail
         Synchronous::Normal => "PRAGMA synchronous = NORMAL",
     })?;
     // All in one transaction: one commit where they are made, and no lock where they are not.
-    Ok(connection.execute_batch(&format!("BEGIN; {} COMMIT", rows::TABLES))?)
+    let transaction = Transaction::begin(connection, Begin::Read)?;
+    connection.execute_batch(rows::TABLES)?;
+    deletions.learn(connection)?;
+    Ok(transaction.commit()?)
 }
 
 /// Is this a fresh file, or one with LangGraph's tables?

@@ -258,7 +258,7 @@ impl Saver for SqliteSaver {
                 Keep::Latest => threads::prune(&file.connection, name),
                 Keep::Nothing => {
                     if late_writes == LateWrites::Refused {
-                        claims::remember_deletion(&file.connection, name, clock.now())?;
+                        claims::remember_deletion(file, name, clock.now())?;
                     }
                     threads::delete(&file.connection, name)
                 }

@@ -7,8 +7,12 @@
 //! column declared REAL is still an integer. Asking SQLite instead costs a copy of the file, a
 //! connection and half a dozen statements, which is a good part of a small run.
 
+mod checksum;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use checksum::Checksum;
 
 /// A database as it stands.
 pub(super) struct Database<'a> {
@@ -115,7 +119,7 @@ impl<'a> Database<'a> {
         };
         let page_size = u32_at(wal, 8)? as usize;
         let salts = wal.get(16..24)?;
-        let mut sum = Checksum { big_endian, sums: [0, 0] };
+        let mut sum = Checksum::new(big_endian);
         sum.add(wal.get(..24)?);
         if page_size < 512 || !sum.is(wal.get(24..32)?) {
             return None;
@@ -282,37 +286,6 @@ fn columns(sql: &str) -> Vec<String> {
     let inside = sql.split_once('(').map_or("", |(_, inside)| inside);
     let first = |part: &str| part.split_whitespace().next().unwrap_or_default().to_owned();
     inside.split(',').map(first).collect()
-}
-
-/// The running checksum of a WAL [4.2]: two sums over pairs of words.
-struct Checksum {
-    big_endian: bool,
-    sums: [u32; 2],
-}
-
-impl Checksum {
-    fn add(&mut self, bytes: &[u8]) {
-        match self.big_endian {
-            true => self.add_words(bytes, u32::from_be_bytes),
-            false => self.add_words(bytes, u32::from_le_bytes),
-        }
-    }
-
-    fn add_words(&mut self, bytes: &[u8], word: impl Fn([u8; 4]) -> u32) {
-        let [mut a, mut b] = self.sums;
-        let (words, _) = bytes.as_chunks::<4>();
-        let (pairs, _) = words.as_chunks::<2>();
-        for [first, second] in pairs {
-            a = a.wrapping_add(word(*first)).wrapping_add(b);
-            b = b.wrapping_add(word(*second)).wrapping_add(a);
-        }
-        self.sums = [a, b];
-    }
-
-    /// Sums are stored with their most significant byte first, whatever the words are.
-    fn is(&self, stored: &[u8]) -> bool {
-        u32_at(stored, 0) == Some(self.sums[0]) && u32_at(stored, 4) == Some(self.sums[1])
-    }
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
