@@ -87,9 +87,12 @@ pub fn bench(registry: &Registry, args: &BenchArgs) -> Result<bool, String> {
     Ok(true)
 }
 
+/// Runs a seed.
+type Seed<'a> = Box<dyn Fn(u64) + 'a>;
+
 /// Three requests with one layer more in each row. All rows take turns.
 fn measured(registry: &Registry, rounds: u32) -> Vec<Layer> {
-    let played = |shape, store, effects| -> Box<dyn Fn(u64) + '_> {
+    let played = |shape, store, effects| -> Seed<'_> {
         let scenario = scenario(shape, store, effects);
         Box::new(move |seed| {
             let outcome = run(registry, &scenario, RunPlan { seed, ..RunPlan::default() });
@@ -97,7 +100,7 @@ fn measured(registry: &Registry, rounds: u32) -> Vec<Layer> {
         })
     };
     let (bare, streamed) = (Shape::Direct, Shape::Inline);
-    let rows: [(_, _, Box<dyn Fn(u64) + '_>); 6] = [
+    let rows: [(_, _, Seed<'_>); 6] = [
         ("an empty run", "floor", Box::new(empty)),
         ("four idle processes", "world", Box::new(idle)),
         ("three runs, no HTTP", "runtime", played(bare, Store::Memory, Effects::Log)),
