@@ -15,7 +15,7 @@ from stores import Stores
 STORES = ("memory", "sqlite", "postgres")
 PARTS = ("conformance", "interop")
 # States of values that each side makes, for each store.
-STATES = 250
+STATES = 500
 # Of the differences of one check, so many are shown.
 SHOWN = 6
 
@@ -84,8 +84,6 @@ def interop(given, report, stores, store):
             name = f"{case['name']}: {plan[0]} performs {divide} of {len(plan)}, then {plan[-1]}"
             again = f"--only interop --store {store} --case {case['name']}"
             report.check(f"runs {plan[0]} to {plan[-1]}", store, name, problems, again)
-
-
     for side, case, results in workers.killed(given.pool, given.binary, store, stores, paths):
         for point, problems in results:
             name = f"{case['name']}: {side} is killed after {point} writes"

@@ -1,6 +1,8 @@
 //! Finding one's way through msgpack without building anything of it.
 //! <https://github.com/msgpack/msgpack/blob/master/spec.md>
 
+use rmp::Marker;
+
 /// What a value begins with.
 enum Head {
     /// So many entries follow.
@@ -51,24 +53,40 @@ pub(super) fn skip<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
 }
 
 fn head(bytes: &mut &[u8]) -> Option<Head> {
-    let first = number(bytes, 1)?;
-    Some(match first {
-        0x80..=0x8f => Head::Map(first & 0x0f),
-        0x90..=0x9f => Head::Array(first & 0x0f),
-        0xa0..=0xbf => Head::Text(first & 0x1f),
-        // Bytes with a length, and the same of a type of somebody's own.
-        0xc4..=0xc6 => Head::Other(number(bytes, 1 << (first - 0xc4))?),
-        0xc7..=0xc9 => Head::Other(number(bytes, 1 << (first - 0xc7))?.checked_add(1)?),
-        // Numbers.
-        0xca | 0xcb => Head::Other(4 << (first - 0xca)),
-        0xcc..=0xcf => Head::Other(1 << (first - 0xcc)),
-        0xd0..=0xd3 => Head::Other(1 << (first - 0xd0)),
-        // A byte for the type, and the value.
-        0xd4..=0xd8 => Head::Other(1 + (1 << (first - 0xd4))),
-        0xd9..=0xdb => Head::Text(number(bytes, 1 << (first - 0xd9))?),
-        0xdc | 0xdd => Head::Array(number(bytes, 2 << (first - 0xdc))?),
-        0xde | 0xdf => Head::Map(number(bytes, 2 << (first - 0xde))?),
-        _ => Head::Other(0),
+    let [first] = *take(bytes, 1)?.first_chunk()?;
+    Some(match Marker::from_u8(first) {
+        Marker::FixMap(entries) => Head::Map(entries.into()),
+        Marker::Map16 => Head::Map(number(bytes, 2)?),
+        Marker::Map32 => Head::Map(number(bytes, 4)?),
+        Marker::FixArray(elements) => Head::Array(elements.into()),
+        Marker::Array16 => Head::Array(number(bytes, 2)?),
+        Marker::Array32 => Head::Array(number(bytes, 4)?),
+        Marker::FixStr(length) => Head::Text(length.into()),
+        Marker::Str8 => Head::Text(number(bytes, 1)?),
+        Marker::Str16 => Head::Text(number(bytes, 2)?),
+        Marker::Str32 => Head::Text(number(bytes, 4)?),
+        Marker::Bin8 => Head::Other(number(bytes, 1)?),
+        Marker::Bin16 => Head::Other(number(bytes, 2)?),
+        Marker::Bin32 => Head::Other(number(bytes, 4)?),
+        // One byte more, for the type.
+        Marker::Ext8 => Head::Other(number(bytes, 1)?.checked_add(1)?),
+        Marker::Ext16 => Head::Other(number(bytes, 2)?.checked_add(1)?),
+        Marker::Ext32 => Head::Other(number(bytes, 4)?.checked_add(1)?),
+        Marker::FixExt1 => Head::Other(2),
+        Marker::FixExt2 => Head::Other(3),
+        Marker::FixExt4 => Head::Other(5),
+        Marker::FixExt8 => Head::Other(9),
+        Marker::FixExt16 => Head::Other(17),
+        Marker::U8 | Marker::I8 => Head::Other(1),
+        Marker::U16 | Marker::I16 => Head::Other(2),
+        Marker::U32 | Marker::I32 | Marker::F32 => Head::Other(4),
+        Marker::U64 | Marker::I64 | Marker::F64 => Head::Other(8),
+        Marker::FixPos(_)
+        | Marker::FixNeg(_)
+        | Marker::Null
+        | Marker::True
+        | Marker::False
+        | Marker::Reserved => Head::Other(0),
     })
 }
 
