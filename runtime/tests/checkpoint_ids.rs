@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use checkpoint_support::{FixedEntropy, StillClock, vectors};
 use durasim_runtime::Doors;
-use durasim_runtime::checkpoint::id::{IdMint, timestamp, uuid6_bytes};
+use durasim_runtime::checkpoint::id::{IdMint, Ids, timestamp, uuid6_bytes};
 use durasim_runtime::checkpoint::task_id;
 use durasim_runtime::checkpoint::version::{next_version, parse_version, version_number};
 
@@ -50,6 +50,44 @@ fn ids_rise_when_the_clock_does_not() {
     assert_eq!(clock_seqs, ["8005", "bffe", "8000", "8000"]);
     let number = |id: &str| u128::from_be_bytes(uuid6_bytes(id).unwrap()) >> 64;
     assert_eq!(number(&second), number(&first) + 1);
+}
+
+#[test]
+fn what_one_thread_asks_of_ids_is_no_others_affair() {
+    let (mint, _) = mint_at(1_000_000_000);
+    let mint = Arc::new(mint);
+    let future = "3f1ec26b-cb56-6c53-bfff-abababababab";
+    let (ahead, other) = (Ids::new(&mint), Ids::new(&mint));
+    assert!(ahead.keep_above(future));
+    let (first, second) = (ahead.mint(0), ahead.mint(1));
+    assert!(*first > *future && second > first);
+    let by_the_clock = [other.mint(0), mint.mint(0), Ids::new(&mint).mint(0)];
+    assert!(by_the_clock.is_sorted() && *by_the_clock[2] < *future);
+    // Also behind itself, when the clock stands.
+    assert!(ahead.mint(2) > second);
+}
+
+/// Text order decides what a thread's head is, and anybody may have put anything there.
+#[test]
+fn an_id_is_above_any_head_or_there_is_none() {
+    let (mint, _) = mint_at(1_000_000_000);
+    let mint = Arc::new(mint);
+    for head in [
+        "00000000-0000-0000-0000-000000000000",
+        "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+        "01890a5d-ac96-774b-bcce-b302099a8057",
+        "F47AC10B-58CC-6372-A567-0E02B2C3D479",
+        "0001",
+        "",
+    ] {
+        let ids = Ids::new(&mint);
+        assert!(ids.keep_above(head), "{head}");
+        assert!(*ids.mint(0) > *head, "{head}");
+    }
+    for head in ["ffffffff-ffff-6fff-bfff-ffffffffffff", "zzz", "f47ac10b58cc6372a5670e02b2c3d479"]
+    {
+        assert!(!Ids::new(&mint).keep_above(head), "{head}");
+    }
 }
 
 #[test]

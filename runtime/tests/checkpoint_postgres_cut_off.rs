@@ -25,7 +25,7 @@ use tokio_postgres::Client;
 
 /// A claim with everything in it, which is never too late here.
 fn claim() -> Claim {
-    Claim { since: Some("2f1ec26b-0000-6000-8000-000000000000".into()), parent_is_head: true }
+    Claim { deletions: Some(u32::MAX), parent_is_head: true }
 }
 
 fn put(thread: &str, n: u32) -> Put {
@@ -310,7 +310,7 @@ fn a_deletion_leaves_nothing_of_those_who_write_meanwhile() {
         let deleting = open(&url, PostgresOptions::default()).await;
         for round in 0..30u32 {
             // The claim of a run that began before the deletion.
-            let claim = Claim { since: Some(id(0).into()), parent_is_head: false };
+            let claim = Claim { deletions: Some(0), parent_is_head: false };
             let thread = format!("t{round}");
             let writers = (0..6u32).map(|n| {
                 let put = Put { claim: claim.clone(), ..put(&thread, n) };

@@ -67,8 +67,7 @@ fn what_was_deleted_is_refused_alone() {
         let (saver, client) = (open(&url).await, connect(&url).await);
         saver.delete_thread("t").await.unwrap();
         let (late, other) = (Fate::shared(), Fate::shared());
-        let since = Some("1f1ec26a-0000-6000-8000-000000000000".into());
-        let claim = Claim { since, parent_is_head: false };
+        let claim = Claim { deletions: Some(0), parent_is_head: false };
         let landings = vec![
             saver.submit_writes(writes("t", 0, &other)).await,
             saver.submit_put(Put { claim, ..put("t", 1, &late) }).await,
@@ -94,7 +93,7 @@ fn a_deleted_thread_stays_deleted_under_any_name() {
         let drop_all = "'; DROP TABLE checkpoints CASCADE; SELECT '";
         for name in ["it's", "back\\slash", "\\'", drop_all, "$1", "\"q\"", "Grüße \u{1F600}", "''"]
         {
-            let late = Claim { since: Some(id(2).into()), parent_is_head: false };
+            let late = Claim { deletions: Some(0), parent_is_head: false };
             let with_claim = |n| Put { claim: late.clone(), ..put(name, n, &Fate::default()) };
             let writes = PutWrites { claim: late.clone(), ..writes(name, 3, &Fate::default()) };
             saver.put(with_claim(3)).await.expect("there was no deletion");
@@ -108,7 +107,7 @@ fn a_deleted_thread_stays_deleted_under_any_name() {
             saver.put(put(name, 5, &Fate::default())).await.expect("it claims nothing");
         }
         let nul = saver.put(Put {
-            claim: Claim { since: Some(id(2).into()), parent_is_head: false },
+            claim: Claim { deletions: Some(0), parent_is_head: false },
             ..put("a\0b", 1, &Fate::default())
         });
         let refused = nul.await.unwrap_err().to_string();

@@ -43,7 +43,7 @@ fn the_tables_are_those_that_python_makes() {
             open(&url).await.unwrap();
             assert_eq!(schema(&client).await, recorded());
         }
-        let ours = "SELECT 1 FROM pg_tables WHERE tablename = 'durasim_deletions'";
+        let ours = "SELECT 1 FROM pg_tables WHERE tablename = 'durasim_deleted'";
         assert_eq!(rows(&client, ours).await, ["1"]);
     });
     in_database("schema-land", |url, client| async move {

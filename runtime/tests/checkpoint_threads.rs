@@ -126,7 +126,7 @@ fn pruning_keeps_the_newest_of_each_namespace() {
 #[test]
 fn a_refusal_leaves_nothing() {
     each("refusal", LateWrites::Refused, |saver| async move {
-        let claim = Claim { since: None, parent_is_head: true };
+        let claim = Claim { deletions: None, parent_is_head: true };
         let refused = saver.put(Put { claim, ..nth("to", "", 1) }).await;
         assert!(matches!(refused, Err(SaverError::NotHead { .. })), "{refused:?}");
         fill(&*saver, "from", "", 1).await;
@@ -186,14 +186,15 @@ fn runs_are_removed_from_every_thread() {
     });
 }
 
-/// A claim that is older than every id of these tests' checkpoints.
+/// The claim of one who looked before any deletion.
 fn early() -> Claim {
-    Claim { since: Some("1f1ec26a-0000-6000-8000-000000000000".into()), parent_is_head: false }
+    Claim { deletions: Some(0), parent_is_head: false }
 }
 
-/// One from the far future: 2100 and something.
-fn fresh() -> Claim {
-    Claim { since: Some("2f1ec26b-0000-6000-8000-000000000000".into()), parent_is_head: false }
+/// Of one who looks now.
+async fn fresh(saver: &dyn Saver, thread: &str) -> Claim {
+    let look = saver.look(&key(thread, ""), None).await.expect("a look");
+    Claim { deletions: look.deletions, parent_is_head: false }
 }
 
 async fn late_put(saver: &dyn Saver, claim: &Claim) -> [Result<(), SaverError>; 2] {
@@ -212,7 +213,8 @@ fn a_late_write_does_not_bring_a_deleted_thread_back() {
         }
         assert_eq!(all(&*saver, "t").await, []);
         // Who comes afterwards may write, and who claims nothing.
-        assert!(late_put(&*saver, &fresh()).await.iter().all(Result::is_ok));
+        let fresh = fresh(&*saver, "t").await;
+        assert!(late_put(&*saver, &fresh).await.iter().all(Result::is_ok));
         assert_eq!(short(&*saver, "t").await, ["2 +1"]);
         assert!(late_put(&*saver, &Claim::default()).await.iter().all(Result::is_ok));
         // Pruning everything is a deletion as well, also of a thread that has no rows yet.
@@ -268,23 +270,32 @@ fn a_deletion_counts_within_its_own_commit() {
     });
 }
 
-/// The clock of the one who deletes may be behind; what was stored was there before.
+/// Neither the clock of the one who deletes nor the ids that went have a say.
 #[test]
-fn a_deletion_is_not_older_than_what_it_removed() {
+fn who_looks_after_a_deletion_may_write() {
     each("late-clock", LateWrites::Refused, |saver| async move {
-        let mut put = nth("t", "", 0);
-        put.checkpoint.id = "3f1ec26b-0000-6000-8000-000000000000".into();
-        saver.put(put).await.unwrap();
-        saver.delete_thread("t").await.unwrap();
-        let late = saver.put(Put { claim: fresh(), ..nth("t", "", 1) }).await;
-        assert!(matches!(late, Err(SaverError::Deleted { .. })));
+        for future in
+            ["3f1ec26b-0000-6000-8000-000000000000", "f47ac10b-58cc-4372-a567-0e02b2c3d479"]
+        {
+            let mut put = nth("t", "", 0);
+            put.checkpoint.id = future.into();
+            put.claim = fresh(&*saver, "t").await;
+            let before = put.claim.clone();
+            saver.put(put).await.unwrap();
+            saver.delete_thread("t").await.unwrap();
+            let late = saver.put(Put { claim: before, ..nth("t", "", 1) }).await;
+            assert!(matches!(late, Err(SaverError::Deleted { .. })));
+            let claim = fresh(&*saver, "t").await;
+            saver.put(Put { claim, ..nth("t", "", 1) }).await.unwrap();
+            assert_eq!(short(&*saver, "t").await, ["1 +0"]);
+        }
     });
 }
 
 #[test]
 fn a_checkpoint_whose_parent_is_not_the_head_is_refused_on_demand() {
     each("head", LateWrites::Refused, |saver| async move {
-        let claim = Claim { parent_is_head: true, ..fresh() };
+        let claim = Claim { parent_is_head: true, ..Claim::default() };
         for n in 0..3 {
             saver.put(Put { claim: claim.clone(), ..nth("t", "", n) }).await.unwrap();
         }

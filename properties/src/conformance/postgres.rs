@@ -21,7 +21,7 @@ use tokio_postgres::{Client, Config, NoTls};
 
 use super::store::{Rows, Store, StoreFactory, WriteKey};
 
-const TABLES: &str = "checkpoints, checkpoint_blobs, checkpoint_writes, durasim_deletions";
+const TABLES: &str = "checkpoints, checkpoint_blobs, checkpoint_writes, durasim_deleted";
 
 /// Keeps each case in a schema of its own in the database with this URL, one case after the other.
 /// The schema goes with the factory. To be called, and dropped, outside of any runtime.

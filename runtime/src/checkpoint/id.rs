@@ -14,7 +14,7 @@ const UUID_EPOCH: u64 = 0x01b2_1dd2_1381_4000;
 const TIMESTAMP_BITS: u64 = (1 << 60) - 1;
 const CLOCK_SEQ_BITS: u64 = (1 << 14) - 1;
 
-/// Mints checkpoint ids that rise within one process.
+/// Mints checkpoint ids that rise within one process, whatever its clock does.
 ///
 /// LangGraph takes the greatest id text as the latest checkpoint of a thread, so an id must never
 /// fall behind one that this process minted before. Keep one mint per process and share it; two
@@ -37,29 +37,55 @@ impl IdMint {
     /// The next id. `step` is the checkpoint's step; LangGraph puts it, masked to 14 bits, where
     /// the clock sequence belongs, so that the first input (step -1) reads `bfff`.
     pub fn mint(&self, step: i64) -> Arc<str> {
+        self.id(self.next(), step)
+    }
+
+    /// The moment of the next id.
+    fn next(&self) -> u64 {
         let now = uuid_time(self.clock.now());
         let next = |last: u64| now.max(last + 1) & TIMESTAMP_BITS;
         let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| Some(next(l)));
-        let timestamp = next(last.expect("the update always gives a value"));
+        next(last.expect("the update always gives a value"))
+    }
 
+    fn id(&self, moment: u64, step: i64) -> Arc<str> {
         let mut node = [0; 8];
         self.entropy.fill("checkpoint.id", &mut node[2..]);
         let clock_seq = step as u64 & CLOCK_SEQ_BITS;
-        text(timestamp, 0b10 << 62 | clock_seq << 48 | u64::from_be_bytes(node))
+        text(moment, 0b10 << 62 | clock_seq << 48 | u64::from_be_bytes(node))
+    }
+}
+
+/// The ids of one run, or of one update: they can be made to rise above what its thread has already.
+///
+/// What one thread asks for is no other's affair. If a thread whose head is from the future raised
+/// the ids of every thread, those of a process with a true clock would be lost behind them.
+pub struct Ids {
+    mint: Arc<IdMint>,
+    /// The greatest moment that was minted or is there.
+    last: AtomicU64,
+}
+
+impl Ids {
+    pub fn new(mint: &Arc<IdMint>) -> Ids {
+        Ids { mint: mint.clone(), last: AtomicU64::new(0) }
     }
 
-    /// From now on ids are greater than this one, whatever the clock says. An id that is not a UUID
-    /// says nothing.
-    pub fn keep_above(&self, id: &str) {
-        if let Some(time) = time_of(id) {
-            self.last.fetch_max(time, Ordering::Relaxed);
-        }
+    /// As [`IdMint::mint`].
+    pub fn mint(&self, step: i64) -> Arc<str> {
+        let moment = self.mint.next();
+        let next = |last: u64| moment.max(last + 1) & TIMESTAMP_BITS;
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| Some(next(l)));
+        self.mint.id(next(last.expect("the update always gives a value")), step)
     }
 
-    /// This moment as an id: not greater than any id that is minted from now on.
-    pub fn moment(&self) -> Arc<str> {
-        let now = uuid_time(self.clock.now()).max(self.last.load(Ordering::Relaxed));
-        text(now & TIMESTAMP_BITS, 0)
+    /// From now on ids are greater than this one, whatever the clock says. False if there are none
+    /// that are.
+    pub fn keep_above(&self, id: &str) -> bool {
+        let moment = self.last.fetch_max(last_of(id), Ordering::Relaxed).max(last_of(id));
+        let next = uuid_time(self.mint.clock.now()).max(moment.saturating_add(1));
+        // A run needs more than one.
+        next < TIMESTAMP_BITS - (1 << 32) && *text(next, 0) > *id
     }
 }
 
@@ -69,15 +95,18 @@ fn text(timestamp: u64, low: u64) -> Arc<str> {
     dashed(u128::from(high) << 64 | u128::from(low)).into()
 }
 
-/// The last id that could be minted at this moment: those of later moments are greater.
-pub fn last_of(now: SystemTime) -> Arc<str> {
-    text(uuid_time(now) & TIMESTAMP_BITS, 0b10 << 62 | u64::MAX >> 2)
-}
-
-/// The moment in an id, in 100 ns intervals since the UUID epoch.
-fn time_of(id: &str) -> Option<u64> {
-    let high = u64::from_be_bytes(uuid6_bytes(id)?[..8].try_into().ok()?);
-    Some(high >> 16 << 12 | high & 0x0fff)
+/// The last moment whose ids are not greater than this one, in 100 ns intervals since the UUID epoch.
+/// What is no UUID has none.
+fn last_of(id: &str) -> u64 {
+    let Some(&[a, b, c, d, e, f, g, h, ..]) = uuid6_bytes(id).as_ref().map(<[u8; 16]>::as_slice)
+    else {
+        return 0;
+    };
+    let high = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    let version = high >> 12 & 0xf;
+    // A UUID of a later version stands behind all those of version 6 that begin like it.
+    let low = if version > 6 { 0x0fff } else { high & 0x0fff };
+    high >> 16 << 12 | low
 }
 
 /// 100 ns intervals since the UUID epoch. A clock before 1970 still gives rising values.

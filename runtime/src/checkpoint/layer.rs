@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::history::DeltaHistories;
-use super::saver::{Keep, Landing, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult};
+use super::saver::{
+    Keep, Landing, ListFilter, Look, Put, PutWrites, Saver, SaverError, SaverResult,
+};
 use super::{CheckpointTuple, ThreadKey};
 
 /// A saver that does something with the writes on their way to another one: counts them, delays them,
@@ -29,6 +31,10 @@ pub trait Layer: Send + Sync {
 impl<L: Layer> Saver for L {
     fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
         self.inner().get_tuple(key, id)
+    }
+
+    fn look(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Look> {
+        self.inner().look(key, id)
     }
 
     fn list(

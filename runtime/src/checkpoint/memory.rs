@@ -12,10 +12,10 @@ use super::history::{DeltaHistories, Walk};
 use super::late;
 use super::prune::InPart;
 use super::saver::{
-    Claim, Keep, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+    Claim, Keep, LateWrites, ListFilter, Look, Put, PutWrites, Saver, SaverError, SaverResult,
 };
 use super::{Checkpoint, CheckpointTuple, Metadata, PendingWrite, ThreadKey, reserved};
-use crate::doors::{Clock, Doors, Gate, Operation, Point};
+use crate::doors::{Doors, Gate, Operation, Point};
 use crate::value::Shared;
 
 /// Keeps checkpoints as they are, values shared with the run that wrote them.
@@ -26,7 +26,6 @@ use crate::value::Shared;
 #[derive(Clone)]
 pub struct MemorySaver {
     gate: Gate,
-    clock: Arc<dyn Clock>,
     late_writes: LateWrites,
     store: Arc<Mutex<Store>>,
 }
@@ -35,7 +34,7 @@ pub struct MemorySaver {
 struct Store {
     threads: BTreeMap<Arc<str>, Thread>,
     /// What is remembered of threads that were deleted.
-    deletions: BTreeMap<Arc<str>, Arc<str>>,
+    deletions: BTreeMap<Arc<str>, u32>,
 }
 
 #[derive(Default, Clone)]
@@ -69,8 +68,7 @@ impl MemorySaver {
     }
 
     pub fn with(doors: &Doors, late_writes: LateWrites) -> MemorySaver {
-        let (gate, clock) = (doors.gate.clone(), doors.clock.clone());
-        MemorySaver { gate, clock, late_writes, store: Arc::default() }
+        MemorySaver { gate: doors.gate.clone(), late_writes, store: Arc::default() }
     }
 
     /// Passes the gate, then does `work` on the store in one go.
@@ -90,25 +88,35 @@ impl MemorySaver {
 }
 
 impl Store {
-    fn delete(&mut self, thread: &Arc<str>, late_writes: LateWrites, clock: &dyn Clock) {
-        let gone = self.threads.remove(thread);
+    fn delete(&mut self, thread: &Arc<str>, late_writes: LateWrites) {
+        self.threads.remove(thread);
         if late_writes == LateWrites::Refused {
-            let newest = gone.as_ref().and_then(Thread::newest);
-            self.deletions.insert(thread.clone(), late::deletion(clock.now(), newest));
+            *self.deletions.entry(thread.clone()).or_default() += 1;
         }
     }
 
+    fn deletions(&self, thread: &str) -> u32 {
+        self.deletions.get(thread).copied().unwrap_or_default()
+    }
+
     fn check(&self, thread: &str, claim: &Claim) -> Result<(), SaverError> {
-        late::check(thread, claim, self.deletions.get(thread).map(|id| &**id))
+        late::check(thread, claim, self.deletions(thread))
+    }
+
+    fn find(&self, key: &ThreadKey, id: Option<&str>) -> Option<CheckpointTuple> {
+        let thread = self.threads.get(&key.thread)?;
+        let checkpoints = thread.checkpoints.get(&key.namespace)?;
+        let kept = match id {
+            Some(id) => checkpoints.get(id)?,
+            None => checkpoints.last_key_value()?.1,
+        };
+        Some(thread.tuple(&key.thread, &key.namespace, kept))
     }
 }
 
 impl Thread {
-    /// The greatest id that anything hangs on.
-    fn newest(&self) -> Option<&str> {
-        let checkpoints = self.checkpoints.values().filter_map(|kept| kept.last_key_value());
-        let checkpoints = checkpoints.map(|(id, _)| &**id);
-        checkpoints.chain(self.writes.keys().map(|(_, id)| &**id)).max()
+    fn is_empty(&self) -> bool {
+        self.checkpoints.values().all(BTreeMap::is_empty) && self.writes.is_empty()
     }
 
     /// Of a namespace keeps only what its newest checkpoint cannot do without.
@@ -187,17 +195,17 @@ impl Saver for MemorySaver {
         let key = key.clone();
         let id: Option<Arc<str>> = id.map(Arc::from);
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        self.at_point(point, move |store| Ok(store.find(&key, id.as_deref())))
+    }
+
+    fn look(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Look> {
+        let key = key.clone();
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        let counts = self.late_writes == LateWrites::Refused;
         self.at_point(point, move |store| {
-            let find = || {
-                let thread = store.threads.get(&key.thread)?;
-                let checkpoints = thread.checkpoints.get(&key.namespace)?;
-                let kept = match id {
-                    Some(id) => checkpoints.get(&id)?,
-                    None => checkpoints.last_key_value()?.1,
-                };
-                Some(thread.tuple(&key.thread, &key.namespace, kept))
-            };
-            Ok(find())
+            let deletions = counts.then(|| store.deletions(&key.thread));
+            Ok(Look { tuple: store.find(&key, id.as_deref()), deletions })
         })
     }
 
@@ -293,9 +301,9 @@ impl Saver for MemorySaver {
 
     fn delete_thread(&self, thread: &str) -> SaverResult<()> {
         let thread: Arc<str> = thread.into();
-        let (late_writes, clock) = (self.late_writes, self.clock.clone());
+        let late_writes = self.late_writes;
         self.at_point(point(Operation::SaverWrite, &thread, ""), move |store| {
-            store.delete(&thread, late_writes, &*clock);
+            store.delete(&thread, late_writes);
             Ok(())
         })
     }
@@ -315,13 +323,13 @@ impl Saver for MemorySaver {
 
     fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
         let Some(first) = threads.first() else { return Box::pin(ready(Ok(()))) };
-        let (late_writes, clock) = (self.late_writes, self.clock.clone());
+        let late_writes = self.late_writes;
         let point = point(Operation::SaverWrite, first, "");
         let names = threads.to_vec();
         self.at_point(point, move |store| {
             for name in &names {
                 match (keep, store.threads.get_mut(name)) {
-                    (Keep::Nothing, _) => store.delete(name, late_writes, &*clock),
+                    (Keep::Nothing, _) => store.delete(name, late_writes),
                     (Keep::Latest, None) => {}
                     (Keep::Latest, Some(thread)) => {
                         let namespaces: Vec<_> = thread.checkpoints.keys().cloned().collect();
@@ -348,7 +356,7 @@ impl Saver for MemorySaver {
                     thread.retain(&namespace, |_, kept| !is_of_these(kept));
                 }
             }
-            store.threads.retain(|_, thread| thread.newest().is_some());
+            store.threads.retain(|_, thread| !thread.is_empty());
             Ok(())
         })
     }

@@ -52,6 +52,12 @@ pub enum SaverError {
         head.as_deref().unwrap_or("(none)")
     )]
     NotHead { thread: String, parent: Option<String>, head: Option<String> },
+    /// New checkpoints would not become the thread's head.
+    #[error(
+        "thread {thread:?} cannot go on: the id of its head, {id}, is greater than any that a \
+         checkpoint after it could get; write its values to a new thread"
+    )]
+    GreatestId { thread: String, id: String },
     /// An earlier write of the same run failed, and what builds on it was not stored either.
     #[error(
         "a checkpoint was not stored, as a write before it that it builds on had failed: {cause}"
@@ -236,14 +242,22 @@ impl Fate {
 /// The default asks for nothing, as LangGraph does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// A checkpoint id minted when the writer looked at the thread, before it read anything. If the
-    /// thread was deleted after that, the write is refused ([`SaverError::Deleted`]), unless the
-    /// saver lets late writes land ([`LateWrites::Land`]).
-    pub since: Option<Arc<str>>,
+    /// How often the thread had been deleted when the writer looked at it ([`Saver::look`]). If it was
+    /// deleted since, the write is refused ([`SaverError::Deleted`]), unless the saver lets late
+    /// writes land ([`LateWrites::Land`]). No clock has a say in it.
+    pub deletions: Option<u32>,
     /// Refuse a checkpoint whose parent is not the head of its thread and namespace
     /// ([`SaverError::NotHead`]). Of two runs on one thread the second is then told, where its
     /// checkpoint would have made a fork. Pending writes have no parent and are not refused.
     pub parent_is_head: bool,
+}
+
+/// What one who is going to write finds at a thread.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Look {
+    pub tuple: Option<CheckpointTuple>,
+    /// How often the thread has been deleted, if the store counts that.
+    pub deletions: Option<u32>,
 }
 
 /// What becomes of a write that reaches a thread after the thread was deleted (langgraph#7206).
@@ -252,9 +266,8 @@ pub struct Claim {
 pub enum LateWrites {
     /// As LangGraph: it lands, and brings a part of the thread back.
     Land,
-    /// It is refused. The saver remembers the name of every deleted thread, and when it was
-    /// deleted: by its own clock, and never before the newest checkpoint that went. Deletions by
-    /// Python are not remembered.
+    /// It is refused. The saver remembers the name of every deleted thread, and how often it was
+    /// deleted. Deletions by Python are not remembered.
     #[default]
     Refused,
 }
@@ -274,6 +287,14 @@ pub trait Saver: Send + Sync {
     /// The checkpoint with this id, or the greatest id of the thread and namespace, with its
     /// pending writes.
     fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>>;
+
+    /// As [`Saver::get_tuple`], for one who is going to write to the thread, with what its writes
+    /// claim ([`Claim::deletions`]). Both are of one moment. A store that does not count deletions
+    /// says none, and nothing is refused.
+    fn look(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Look> {
+        let tuple = self.get_tuple(key, id);
+        Box::pin(async move { Ok(Look { tuple: tuple.await?, deletions: None }) })
+    }
 
     /// Checkpoints of a thread, newest first; all namespaces when `namespace` is `None`.
     fn list(

@@ -85,7 +85,7 @@ impl RunCore {
         Checkpoint {
             layout: LAYOUT_VERSION,
             ts: crate::checkpoint::id::timestamp(doors.clock.now()),
-            id: id.unwrap_or_else(|| self.graph.mint.mint(state.step)),
+            id: id.unwrap_or_else(|| self.ids.mint(state.step)),
             channel_values,
             channel_versions,
             versions_seen: std::mem::take(&mut old.versions_seen),

@@ -15,6 +15,7 @@ use super::puts::Puts;
 use super::running::Running;
 use super::task::Task;
 use crate::channels::Progress;
+use crate::checkpoint::id::Ids;
 use crate::checkpoint::saver::Claim;
 use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, Metadata, PendingWrite, ThreadKey, reserved};
@@ -36,6 +37,8 @@ pub(crate) struct RunCore {
     pub saver: Option<Arc<dyn Saver>>,
     /// What must still be so when something of this run is stored.
     pub claim: Claim,
+    /// Of its checkpoints, and of those of the graphs inside.
+    pub ids: Arc<Ids>,
     /// What a run inside another one has from it.
     pub inside: Option<Inside>,
     pub family: Arc<Family>,

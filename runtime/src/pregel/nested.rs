@@ -92,7 +92,7 @@ impl RunCore {
             Some(saver) => load(&self.family, saver, &key, &mut inside).await?,
         };
         let goes_back = self.family.replay.get().is_some();
-        graph.keep_ids_above(saver.as_ref(), saved.as_ref(), goes_back).await?;
+        graph.keep_ids_above(&self.ids, saver.as_ref(), saved.as_ref(), goes_back).await?;
         let rebuilt = rebuild(graph, saver.as_ref(), saved.as_ref()).await?;
         let outlet = Arc::new(self.outlet.inside(&key.namespace));
         let mut config = self.config.clone();
@@ -110,6 +110,7 @@ impl RunCore {
             only_output: true,
             saver,
             claim: self.claim.clone(),
+            ids: self.ids.clone(),
             inside: Some(inside),
             family: self.family.clone(),
             labels: self.labels.clone(),

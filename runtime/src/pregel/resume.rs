@@ -13,7 +13,8 @@ use super::plan::plan;
 use super::puts::Puts;
 use super::run::Start;
 use super::turns::turns;
-use crate::checkpoint::saver::{Claim, LateWrites, Saver, SaverError};
+use crate::checkpoint::id::Ids;
+use crate::checkpoint::saver::{Claim, LateWrites, Look, Saver, SaverError};
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, Source, ThreadKey, codec, id, reserved,
 };
@@ -30,11 +31,12 @@ impl RunCore {
         let Start { graph, config, labels, input, only_output } = start;
         let key = ThreadKey::root(config.thread.clone());
         let saver = graph.saver.clone();
-        let claim = graph.claim();
-        let saved = match &saver {
-            None => None,
-            Some(saver) => saver.get_tuple(&key, config.checkpoint.as_deref()).await?,
+        let Look { tuple: saved, deletions } = match &saver {
+            None => Look::default(),
+            Some(saver) => saver.look(&key, config.checkpoint.as_deref()).await?,
         };
+        let claim = graph.claim(deletions);
+        let ids = Arc::new(Ids::new(&graph.mint));
         if let (None, Some(checkpoint)) = (&saved, &config.checkpoint) {
             return Err(RunError::UnknownCheckpoint {
                 thread: config.thread.to_string(),
@@ -45,7 +47,7 @@ impl RunCore {
         let is_replaying = config.checkpoint.is_some();
         let is_branched =
             is_replaying && is_branched(&graph, saver.as_ref(), saved.as_ref()).await?;
-        graph.keep_ids_above(saver.as_ref(), saved.as_ref(), is_replaying).await?;
+        graph.keep_ids_above(&ids, saver.as_ref(), saved.as_ref(), is_replaying).await?;
         let mut state = RunCore::opened(&graph, &config, saved, &rebuilt, is_replaying);
         state.deltas.is_branched = is_branched;
         let state = Mutex::new(state);
@@ -60,6 +62,7 @@ impl RunCore {
             only_output,
             saver,
             claim,
+            ids,
             inside,
             family,
             path,
@@ -332,19 +335,19 @@ impl RunCore {
 }
 
 impl GraphInner {
-    /// What a run or an update asks of the thread, from this moment on.
-    pub(super) fn claim(&self) -> Claim {
-        let since = match self.options.late_writes {
-            LateWrites::Land => None,
-            LateWrites::Refused => Some(self.mint.moment()),
-        };
-        Claim { since, parent_is_head: self.options.forks == Forks::Refused }
+    /// What a run or an update asks of a thread that had been deleted so often when it looked.
+    pub(super) fn claim(&self, deletions: Option<u32>) -> Claim {
+        Claim {
+            deletions: deletions.filter(|_| self.options.late_writes == LateWrites::Refused),
+            parent_is_head: self.options.forks == Forks::Refused,
+        }
     }
 
-    /// Under the option that says so: ids minted from now on are greater than that of the thread's
-    /// head, which is the loaded checkpoint unless the run goes back.
+    /// Under the option that says so: ids of this run are greater than that of the thread's head,
+    /// which is the loaded checkpoint unless the run goes back.
     pub(super) async fn keep_ids_above(
         &self,
+        ids: &Ids,
         saver: Option<&Arc<dyn Saver>>,
         loaded: Option<&CheckpointTuple>,
         goes_back: bool,
@@ -354,9 +357,16 @@ impl GraphInner {
         else {
             return Ok(());
         };
-        self.mint.keep_above(&loaded.checkpoint.id);
-        if goes_back && let Some(head) = saver.get_tuple(&loaded.key, None).await? {
-            self.mint.keep_above(&head.checkpoint.id);
+        let other = match goes_back {
+            true => saver.get_tuple(&loaded.key, None).await?,
+            false => None,
+        };
+        for tuple in other.iter().chain([loaded]) {
+            let id = &tuple.checkpoint.id;
+            if !ids.keep_above(id) {
+                let (thread, id) = (loaded.key.thread.to_string(), id.to_string());
+                return Err(SaverError::GreatestId { thread, id });
+            }
         }
         Ok(())
     }

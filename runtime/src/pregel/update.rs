@@ -9,8 +9,8 @@ use super::deltas::{Counters, is_branched, rebuild};
 use super::plan::plan;
 use super::task::Task;
 use super::{RunConfig, RunError};
-use crate::checkpoint::id::derived_id;
-use crate::checkpoint::saver::{Claim, Fate, Put};
+use crate::checkpoint::id::{Ids, derived_id};
+use crate::checkpoint::saver::{Claim, Fate, Look, Put};
 use crate::checkpoint::{CheckpointTuple, Metadata, Source, ThreadKey, reserved};
 use crate::doors::Labels;
 use crate::graph::{Command, CompiledGraph, END, Update};
@@ -78,9 +78,10 @@ impl CompiledGraph {
         mut updates: Vec<StateUpdate>,
     ) -> Result<Arc<str>, RunError> {
         let saver = self.inner.saver.clone().ok_or(RunError::NoSaver)?;
-        let claim = self.inner.claim();
         let key = ThreadKey::root(thread);
-        let saved = saver.get_tuple(&key, at.as_deref()).await?;
+        let Look { tuple: saved, deletions } = saver.look(&key, at.as_deref()).await?;
+        let claim = self.inner.claim(deletions);
+        let ids = Ids::new(&self.inner.mint);
         if let (None, Some(checkpoint)) = (&saved, &at) {
             let (thread, checkpoint) = (thread.to_owned(), checkpoint.to_string());
             return Err(RunError::UnknownCheckpoint { thread, checkpoint });
@@ -90,8 +91,8 @@ impl CompiledGraph {
         }
         let is_branched =
             at.is_some() && is_branched(&self.inner, Some(&saver), saved.as_ref()).await?;
-        self.inner.keep_ids_above(Some(&saver), saved.as_ref(), at.is_some()).await?;
-        let editor = Editor::open(self, thread, claim, saved.clone(), is_branched).await?;
+        self.inner.keep_ids_above(&ids, Some(&saver), saved.as_ref(), at.is_some()).await?;
+        let editor = Editor::open(self, thread, (claim, ids), saved.clone(), is_branched).await?;
         editor.core.state.lock().unwrap().goes_back = at.is_some();
         let is_special = |update: &StateUpdate| match update.as_node.as_deref() {
             Some(END) => update.values.is_none(),
@@ -130,7 +131,7 @@ impl Editor {
     async fn open(
         graph: &CompiledGraph,
         thread: &str,
-        claim: Claim,
+        (claim, ids): (Claim, Ids),
         saved: Option<CheckpointTuple>,
         is_branched: bool,
     ) -> Result<Editor, RunError> {
@@ -148,6 +149,7 @@ impl Editor {
             only_output: false,
             saver: graph.saver.clone(),
             claim,
+            ids: Arc::new(ids),
             inside: None,
             family: Arc::default(),
             path: Arc::default(),

@@ -18,5 +18,5 @@ SELECT line FROM (
     UNION ALL
     SELECT format('migration %s', v) FROM checkpoint_migrations
 ) lines
-WHERE line NOT LIKE '%durasim_deletions%'
+WHERE line NOT LIKE '%durasim_deleted%'
 ORDER BY line COLLATE "C"

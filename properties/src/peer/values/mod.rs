@@ -5,7 +5,7 @@ mod make;
 
 use std::sync::Arc;
 
-use durasim_runtime::checkpoint::id::{IdMint, timestamp};
+use durasim_runtime::checkpoint::id::{IdMint, Ids, timestamp};
 use durasim_runtime::checkpoint::saver::{Put, PutWrites};
 use durasim_runtime::checkpoint::{
     Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, ThreadKey, codec,
@@ -26,14 +26,14 @@ const TASK_PATH: &str = "~__pregel_pull, made";
 
 pub struct Values {
     doors: Doors,
-    mint: IdMint,
+    mint: Arc<IdMint>,
     /// The store keeps scalars as JSON, which cannot say all that msgpack can.
     pub scalars_are_json: bool,
 }
 
 impl Values {
     pub fn new(doors: &Doors, scalars_are_json: bool) -> Values {
-        Values { doors: doors.clone(), mint: IdMint::new(doors), scalars_are_json }
+        Values { doors: doors.clone(), mint: Arc::new(IdMint::new(doors)), scalars_are_json }
     }
 
     pub async fn answer(&self, saver: &dyn Saver, call: ValuesCall) -> Result<Json, String> {
@@ -121,8 +121,11 @@ impl Values {
         let key = ThreadKey::root(thread);
         let CheckpointTuple { checkpoint, metadata, writes, .. } = newest(saver, &key).await?;
         let parent = checkpoint.id.clone();
-        self.mint.keep_above(&parent);
-        let id = self.mint.mint(metadata.step + 1);
+        let ids = Ids::new(&self.mint);
+        if !ids.keep_above(&parent) {
+            return Err(format!("no id is greater than {parent}"));
+        }
+        let id = ids.mint(metadata.step + 1);
         let versions = checkpoint.channel_versions.keys();
         let channel_versions =
             versions.map(|name| (name.clone(), format!("{:032}.0.25", 2).into())).collect();

@@ -64,9 +64,9 @@ const NEWEST: i32 = MIGRATIONS.len() as i32 - 1;
 
 /// Our own table, outside the numbering. Python does not look at it.
 const DELETIONS: &str = "
-CREATE TABLE IF NOT EXISTS durasim_deletions (
+CREATE TABLE IF NOT EXISTS durasim_deleted (
     thread_id TEXT PRIMARY KEY,
-    checkpoint_id TEXT NOT NULL
+    times INTEGER NOT NULL
 )";
 
 enum Migration {
@@ -161,7 +161,7 @@ async fn try_lock(migrator: &Client) -> Result<bool, Failure> {
 async fn is_done(client: &Client, late_writes: LateWrites) -> Result<bool, Failure> {
     Ok(version(client).await? >= NEWEST
         && (late_writes == LateWrites::Land
-            || exists(client, "SELECT 1 FROM durasim_deletions LIMIT 0").await?))
+            || exists(client, "SELECT 1 FROM durasim_deleted LIMIT 0").await?))
 }
 
 /// The number of the last migration that was done; -1 for an empty database.

@@ -32,9 +32,9 @@ use super::codec::encode_metadata;
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
 use super::saver::{
-    Keep, Landing, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+    Keep, Landing, LateWrites, ListFilter, Look, Put, PutWrites, Saver, SaverError, SaverResult,
 };
-use super::{CheckpointTuple, ThreadKey, id};
+use super::{CheckpointTuple, ThreadKey};
 use crate::doors::{Doors, Operation};
 use connection::{Again, Store};
 use lanes::{Kind, Lanes};
@@ -145,6 +145,18 @@ impl Saver for PostgresSaver {
         })
     }
 
+    fn look(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Look> {
+        if self.store.options.late_writes == LateWrites::Land {
+            let tuple = self.get_tuple(key, id);
+            return Box::pin(async move { Ok(Look { tuple: tuple.await?, deletions: None }) });
+        }
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        self.store.call(point, Again::Yes, (key.clone(), id), |(key, id), client| {
+            Box::pin(rows::look(client, key, id.as_deref()))
+        })
+    }
+
     fn list(
         &self,
         thread: &str,
@@ -245,16 +257,19 @@ impl Saver for PostgresSaver {
             }),
             Keep::Nothing => {
                 let remembers = self.store.options.late_writes == LateWrites::Refused;
-                let clock = remembers.then(|| self.store.doors.clock.clone());
-                self.store.call(point, Again::Yes, (names, clock), |(names, clock), client| {
-                    Box::pin(async move {
-                        for name in names {
-                            let moment = clock.as_ref().map(|clock| id::last_of(clock.now()));
-                            threads::delete(client, name, moment.as_deref()).await?;
-                        }
-                        Ok(())
-                    })
-                })
+                self.store.call(
+                    point,
+                    Again::Yes,
+                    (names, remembers),
+                    |(names, remembers), client| {
+                        Box::pin(async move {
+                            for name in names {
+                                threads::delete(client, name, *remembers).await?;
+                            }
+                            Ok(())
+                        })
+                    },
+                )
             }
         }
     }

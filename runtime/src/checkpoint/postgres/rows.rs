@@ -13,7 +13,7 @@ use super::statements as sql;
 use super::wire::Jsonb;
 use crate::checkpoint::codec::{CodecError, decode, decode_metadata};
 use crate::checkpoint::memory::parent_id;
-use crate::checkpoint::saver::{ListFilter, SaverError};
+use crate::checkpoint::saver::{ListFilter, Look, SaverError};
 use crate::checkpoint::{
     Checkpoint, CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, ThreadKey,
 };
@@ -25,20 +25,33 @@ pub(super) async fn get(
     key: &ThreadKey,
     id: Option<&str>,
 ) -> Result<Option<CheckpointTuple>, Failure> {
+    let rows = one(client, key, id, [sql::GET_LATEST, sql::GET]).await?;
+    Ok(read(client, &key.thread, &Answer::sort(&rows)?, |_| true).await?.pop())
+}
+
+/// The same, with how often the thread was deleted.
+pub(super) async fn look(
+    client: &Client,
+    key: &ThreadKey,
+    id: Option<&str>,
+) -> Result<Look, Failure> {
+    let rows = one(client, key, id, [sql::LOOK_AT_LATEST, sql::LOOK]).await?;
+    let answer = Answer::sort(&rows)?;
+    let tuple = read(client, &key.thread, &answer, |_| true).await?.pop();
+    Ok(Look { tuple, deletions: Some(answer.deletions) })
+}
+
+async fn one(
+    client: &Client,
+    key: &ThreadKey,
+    id: Option<&str>,
+    [latest, this]: [&str; 2],
+) -> Result<Vec<Row>, Failure> {
     let (thread, namespace) = (&*key.thread, &*key.namespace);
-    let rows = match &id {
-        None => {
-            let parameters: [Parameter<'_>; 2] = [(&thread, Type::TEXT), (&namespace, Type::TEXT)];
-            query(client, sql::GET_LATEST, &parameters).await?
-        }
-        Some(id) => {
-            let parameters: [Parameter<'_>; 3] =
-                [(&thread, Type::TEXT), (&namespace, Type::TEXT), (id, Type::TEXT)];
-            query(client, sql::GET, &parameters).await?
-        }
-    };
-    let mut tuples = read(client, &key.thread, &rows, |_| true).await?;
-    Ok(tuples.pop())
+    let mut parameters: Vec<Parameter<'_>> = vec![(&thread, Type::TEXT), (&namespace, Type::TEXT)];
+    let Some(id) = &id else { return query(client, latest, &parameters).await };
+    parameters.push((id, Type::TEXT));
+    query(client, this, &parameters).await
 }
 
 pub(super) async fn list(
@@ -73,7 +86,8 @@ pub(super) async fn list(
         ],
     )
     .await?;
-    let mut tuples = read(client, thread, &rows, |metadata| filter.accepts(metadata)).await?;
+    let answer = Answer::sort(&rows)?;
+    let mut tuples = read(client, thread, &answer, |metadata| filter.accepts(metadata)).await?;
     tuples.sort_by(|a, b| {
         b.checkpoint.id.cmp(&a.checkpoint.id).then_with(|| a.key.namespace.cmp(&b.key.namespace))
     });
@@ -89,6 +103,8 @@ struct Answer<'a> {
     values: BTreeMap<(&'a str, &'a str, &'a str), Typed<'a>>,
     /// By namespace and checkpoint.
     writes: BTreeMap<(&'a str, &'a str), Tasks<'a>>,
+    /// How often the thread was deleted.
+    deletions: u32,
 }
 
 /// A value's type and bytes.
@@ -111,6 +127,7 @@ impl<'a> Answer<'a> {
                     let key = (namespace, row.try_get(3)?, row.try_get(4)?);
                     answer.values.insert(key, (row.try_get(5)?, row.try_get(8)?));
                 }
+                3 => answer.deletions = row.try_get::<_, i32>(9)?.cast_unsigned(),
                 _ => {
                     let of = answer.writes.entry((namespace, row.try_get(2)?)).or_default();
                     let cell = (row.try_get(4)?, row.try_get(5)?, row.try_get(8)?);
@@ -126,10 +143,9 @@ impl<'a> Answer<'a> {
 async fn read(
     client: &Client,
     thread: &Arc<str>,
-    rows: &[Row],
+    answer: &Answer<'_>,
     wanted: impl Fn(&Metadata) -> bool,
 ) -> Result<Vec<CheckpointTuple>, Failure> {
-    let answer = Answer::sort(rows)?;
     let mut tuples = Vec::new();
     let mut held = Held::new();
     for row in &answer.checkpoints {
@@ -143,7 +159,7 @@ async fn read(
         let parent = parent_id(row.try_get::<_, Option<&str>>(3)?.map(Arc::from));
         let Jsonb(json) = row.try_get(6)?;
         let mut checkpoint = found.document(json)?;
-        found.add_values(&mut checkpoint, &answer, &mut held)?;
+        found.add_values(&mut checkpoint, answer, &mut held)?;
         if let Some(parent) = parent.as_deref().filter(|_| checkpoint.layout < LAYOUT_VERSION) {
             let sends = found.pending_sends(client, parent).await?;
             document::add_pending_sends(&mut checkpoint, sends);

@@ -57,6 +57,27 @@ pub(super) const GET: &str = read!("AND checkpoint_ns = $2 AND checkpoint_id = $
 pub(super) const GET_LATEST: &str =
     read!("AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1");
 
+/// Beside what a read gives, how often the thread was deleted, if ever: as the index of a row of kind 3.
+macro_rules! look {
+    ($which:literal) => {
+        concat!(
+            read!($which),
+            "
+UNION ALL
+SELECT 3, ''::text, NULL::text, NULL::text, NULL::text, NULL::text,
+    NULL::jsonb, NULL::jsonb, NULL::bytea, times
+FROM durasim_deleted WHERE thread_id = $1"
+        )
+    };
+}
+
+/// Thread, namespace, id.
+pub(super) const LOOK: &str = look!("AND checkpoint_ns = $2 AND checkpoint_id = $3");
+
+/// Thread, namespace.
+pub(super) const LOOK_AT_LATEST: &str =
+    look!("AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1");
+
 /// Thread; namespace, upper bound of ids, part of the metadata, and limit, each of which may be null.
 pub(super) const LIST: &str = read!(
     "AND ($2::text IS NULL OR checkpoint_ns = $2) AND ($3::text IS NULL OR checkpoint_id < $3)
@@ -194,16 +215,15 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO {on_confl
     )
 }
 
-/// The id of a thread's last deletion. Thread.
-pub(super) const DELETION: &str =
-    "SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = $1";
+/// How often a thread was deleted, if ever. Thread.
+pub(super) const DELETIONS: &str = "SELECT times FROM durasim_deleted WHERE thread_id = $1";
 
-/// Fails (22012) if the thread was deleted at this moment or later. In the text itself, so that it
+/// Fails (22012) if the thread was deleted since it had been so often. In the text itself, so that it
 /// goes in one message with what opens the transaction.
-pub(super) fn fail_if_deleted(thread: &str, moment: &str) -> String {
-    let (thread, moment) = (escape_literal(thread), escape_literal(moment));
+pub(super) fn fail_if_deleted(thread: &str, times: u32) -> String {
+    let thread = escape_literal(thread);
     format!(
-        "SELECT 1 / (CASE WHEN checkpoint_id < {moment} THEN 1 ELSE 0 END) FROM durasim_deletions \
+        "SELECT 1 / (CASE WHEN times <= {times} THEN 1 ELSE 0 END) FROM durasim_deleted \
          WHERE thread_id = {thread}"
     )
 }
@@ -228,17 +248,11 @@ DELETE FROM checkpoints WHERE thread_id = $1"
 /// Thread.
 pub(super) const DELETE: &str = delete_thread!("");
 
-/// Besides, it is remembered when. Thread, and an id of this moment; what goes may be newer than that.
+/// Besides, it is counted. Thread.
 pub(super) const DELETE_AND_REMEMBER: &str = delete_thread!(
     "remembered AS (
-    INSERT INTO durasim_deletions (thread_id, checkpoint_id)
-    SELECT $1, greatest(
-        $2,
-        (SELECT max(c.checkpoint_id) FROM checkpoints c WHERE c.thread_id = $1),
-        (SELECT max(w.checkpoint_id) FROM checkpoint_writes w WHERE w.thread_id = $1)
-    ) WHERE true
-    ON CONFLICT (thread_id) DO UPDATE
-    SET checkpoint_id = greatest(durasim_deletions.checkpoint_id, EXCLUDED.checkpoint_id)
+    INSERT INTO durasim_deleted (thread_id, times) VALUES ($1, 1)
+    ON CONFLICT (thread_id) DO UPDATE SET times = durasim_deleted.times + 1
 ),
 "
 );

@@ -19,17 +19,12 @@ use crate::checkpoint::memory::parent_id;
 use crate::checkpoint::prune::InPart;
 use crate::checkpoint::saver::SaverError;
 
-/// Removes a thread. With the id of this moment, it is remembered when.
-pub(super) async fn delete(
-    client: &Client,
-    thread: &str,
-    moment: Option<&str>,
-) -> Result<(), Failure> {
-    let mut parameters: Vec<Parameter<'_>> = vec![(&thread, Type::TEXT)];
-    match &moment {
-        None => execute(client, sql::DELETE, &parameters).await?,
-        Some(moment) => {
-            parameters.push((moment, Type::TEXT));
+/// Removes a thread.
+pub(super) async fn delete(client: &Client, thread: &str, remembers: bool) -> Result<(), Failure> {
+    let parameters: [Parameter<'_>; 1] = [(&thread, Type::TEXT)];
+    match remembers {
+        false => execute(client, sql::DELETE, &parameters).await?,
+        true => {
             let delete = execute(client, sql::DELETE_AND_REMEMBER, &parameters);
             locked(client, Lock::Alone, thread, delete).await?
         }

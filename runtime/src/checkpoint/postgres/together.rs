@@ -17,7 +17,7 @@ use super::lock::Lock;
 use super::put::{CheckpointRows, WriteRows};
 use super::statements as sql;
 use crate::checkpoint::late;
-use crate::checkpoint::saver::{Claim, LateWrites, SaverError};
+use crate::checkpoint::saver::{Claim, LateWrites};
 
 /// What is to be stored.
 pub(super) enum Rows {
@@ -48,10 +48,10 @@ impl Rows {
         }
     }
 
-    /// The moment that the thread's deletion must be older than, if anybody asks.
-    fn since(&self) -> Option<&str> {
+    /// How often the thread must have been deleted, if anybody asks.
+    pub fn deletions(&self) -> Option<u32> {
         let (claim, late_writes) = self.claim();
-        claim.since.as_deref().filter(|_| late_writes == LateWrites::Refused)
+        claim.deletions.filter(|_| late_writes == LateWrites::Refused)
     }
 
     async fn store(&self, client: &Client) -> Result<u64, Failure> {
@@ -81,7 +81,7 @@ impl Rows {
     async fn put_at_head(&self, rows: &CheckpointRows, client: &Client) -> Result<(), Failure> {
         loop {
             // Two that both found their parent at the head would make a fork.
-            let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.since())?;
+            let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.deletions());
             let put = Box::pin(rows.store_at_head(client));
             if transaction(client, &begin, vec![put]).await? == [1] {
                 return Ok(());
@@ -94,39 +94,38 @@ impl Rows {
     /// Says so if the thread was deleted after its writer looked at it.
     async fn check_deletion(&self, client: &Client) -> Result<(), Failure> {
         let thread = &**self.thread();
-        let rows = query(client, sql::DELETION, &[(&thread, Type::TEXT)]).await?;
-        let deletion: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
-        Ok(late::check(thread, self.claim().0, deletion)?)
+        let rows = query(client, sql::DELETIONS, &[(&thread, Type::TEXT)]).await?;
+        let deletions: Option<i32> = rows.first().map(|row| row.try_get(0)).transpose()?;
+        let deletions = deletions.unwrap_or_default().cast_unsigned();
+        Ok(late::check(thread, self.claim().0, deletions)?)
     }
 }
 
 /// All rows, of one thread. Fails (22012) when one of them is of before the thread's deletion. A
 /// checkpoint is stored wherever the head is.
 pub(super) async fn together(rows: &[Rows], client: &Client) -> Result<(), Failure> {
-    let since = rows.iter().filter_map(Rows::since).min();
-    if let ([alone], None) = (rows, since) {
+    // Deletions are only ever added: if one claim does not hold, the least does not.
+    let deletions = rows.iter().filter_map(Rows::deletions).min();
+    if let ([alone], None) = (rows, deletions) {
         return alone.store(client).await.map(drop);
     }
-    let begin = match since {
+    let begin = match deletions {
         Some(_) => Lock::Shared.begin(rows[0].thread()),
         None => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
     };
     let statements = rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>);
-    let begin = begin + &check(rows[0].thread(), since)?;
+    let begin = begin + &check(rows[0].thread(), deletions);
     transaction(client, &begin, statements.collect()).await.map(drop)
 }
 
 /// What is asked after the lock was taken, of a thread that may have been deleted.
-fn check(thread: &str, since: Option<&str>) -> Result<String, SaverError> {
-    match since {
-        Some(since) if since.contains('\0') => {
-            Err(SaverError::Store(format!("{since:?} is no moment: Postgres keeps no U+0000")))
-        }
+fn check(thread: &str, deletions: Option<u32>) -> String {
+    match deletions {
         // The server has the words for a name that cannot be.
-        Some(since) if !thread.contains('\0') => {
-            Ok("; ".to_owned() + &sql::fail_if_deleted(thread, since))
+        Some(times) if !thread.contains('\0') => {
+            "; ".to_owned() + &sql::fail_if_deleted(thread, times)
         }
-        _ => Ok(String::new()),
+        _ => String::new(),
     }
 }
 

@@ -1,9 +1,8 @@
 //! What must still be so when a write lands, and what is remembered of deleted threads.
 
 use std::cell::Cell;
-use std::time::SystemTime;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::connection::{Failure, OpenFile};
 use super::rows::CheckpointRow;
@@ -13,9 +12,9 @@ use crate::checkpoint::saver::{Claim, LateWrites};
 /// Our own table, beside those of LangGraph, which does not look at it. Most files never need it, so
 /// the first deletion makes it.
 const TABLE: &str = "
-CREATE TABLE IF NOT EXISTS durasim_deletions (
+CREATE TABLE IF NOT EXISTS durasim_deleted (
     thread_id TEXT PRIMARY KEY,
-    checkpoint_id TEXT NOT NULL
+    times INTEGER NOT NULL
 ) WITHOUT ROWID";
 
 /// What a connection knows of the table of deletions.
@@ -32,7 +31,7 @@ impl Deletions {
     /// To be called in the transaction that looked at the file's tables, so that there is no need to
     /// ask the file: this connection knows its tables.
     pub(super) fn learn(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let exist = connection.table_exists(None, "durasim_deletions")?;
+        let exist = connection.table_exists(None, "durasim_deleted")?;
         self.missing_at.set((!exist).then_some(schema_version(connection)?));
         Ok(())
     }
@@ -59,7 +58,7 @@ impl Deletions {
             return Ok(false);
         }
         let mut select = connection.prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'durasim_deletions')",
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'durasim_deleted')",
         )?;
         let exist: bool = select.query_row([], |row| row.get(0))?;
         self.missing_at.set((!exist).then_some(version));
@@ -99,39 +98,28 @@ pub(super) fn check_deletion(
     claim: &Claim,
     late_writes: LateWrites,
 ) -> Result<(), Failure> {
-    if late_writes == LateWrites::Land
-        || claim.since.is_none()
-        || !file.deletions.exist(&file.connection)?
-    {
+    if late_writes == LateWrites::Land || claim.deletions.is_none() {
         return Ok(());
     }
-    let mut select = file
-        .connection
-        .prepare_cached("SELECT checkpoint_id FROM durasim_deletions WHERE thread_id = ?1")?;
-    let deletion: Option<String> = select.query_row([thread], |row| row.get(0)).optional()?;
-    Ok(late::check(thread, claim, deletion.as_deref())?)
+    Ok(late::check(thread, claim, deletions(file, thread)?)?)
 }
 
-/// To be called before the rows go.
-pub(super) fn remember_deletion(
-    file: &OpenFile,
-    thread: &str,
-    now: SystemTime,
-) -> Result<(), Failure> {
-    let connection = &file.connection;
-    let mut select = connection.prepare_cached(
-        "SELECT max(id) FROM (
-            SELECT max(checkpoint_id) AS id FROM checkpoints WHERE thread_id = ?1
-            UNION ALL SELECT max(checkpoint_id) FROM writes WHERE thread_id = ?1)",
-    )?;
-    let newest: Option<String> = select.query_row([thread], |row| row.get(0))?;
-    connection.prepare_cached(TABLE)?.execute([])?;
+/// How often a thread was deleted.
+pub(super) fn deletions(file: &OpenFile, thread: &str) -> rusqlite::Result<u32> {
+    if !file.deletions.exist(&file.connection)? {
+        return Ok(0);
+    }
+    let mut select =
+        file.connection.prepare_cached("SELECT times FROM durasim_deleted WHERE thread_id = ?1")?;
+    Ok(select.query_row([thread], |row| row.get(0)).optional()?.unwrap_or_default())
+}
+
+pub(super) fn remember_deletion(file: &OpenFile, thread: &str) -> rusqlite::Result<()> {
+    file.connection.prepare_cached(TABLE)?.execute([])?;
     file.deletions.exist.set(Some(true));
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO durasim_deletions (thread_id, checkpoint_id) VALUES (?1, ?2)
-         ON CONFLICT (thread_id) DO UPDATE
-         SET checkpoint_id = max(checkpoint_id, excluded.checkpoint_id)",
+    let mut insert = file.connection.prepare_cached(
+        "INSERT INTO durasim_deleted (thread_id, times) VALUES (?1, 1)
+         ON CONFLICT (thread_id) DO UPDATE SET times = times + 1",
     )?;
-    insert.execute(params![thread, late::deletion(now, newest.as_deref())])?;
-    Ok(())
+    insert.execute([thread]).map(drop)
 }

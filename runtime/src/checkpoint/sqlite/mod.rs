@@ -21,7 +21,8 @@ use super::codec::{encode, encode_checkpoint_with, encode_metadata};
 use super::history::DeltaHistories;
 use super::memory::{parent_id, point};
 use super::saver::{
-    Fate, Keep, Landing, LateWrites, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+    Fate, Keep, Landing, LateWrites, ListFilter, Look, Put, PutWrites, Saver, SaverError,
+    SaverResult,
 };
 use super::{CheckpointTuple, ThreadKey, reserved};
 use crate::doors::{Doors, Operation, Point};
@@ -162,6 +163,24 @@ impl Saver for SqliteSaver {
         })
     }
 
+    fn look(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Look> {
+        let key = key.clone();
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
+        let counts = self.late_writes == LateWrites::Refused;
+        self.read(point, move |file| {
+            let transaction = Transaction::begin(&file.connection, Begin::Read)?;
+            file.deletions.begin();
+            let tuple = rows::get_tuple(&file.connection, &key, id.as_deref())?;
+            let deletions = match counts {
+                true => Some(claims::deletions(file, &key.thread)?),
+                false => None,
+            };
+            transaction.commit()?;
+            Ok(Look { tuple, deletions })
+        })
+    }
+
     fn list(
         &self,
         thread: &str,
@@ -252,13 +271,13 @@ impl Saver for SqliteSaver {
         let Some(first) = names.first() else { return Box::pin(ready(Ok(()))) };
         let point = point(Operation::SaverWrite, first, "");
         let names = names.to_vec();
-        let (clock, late_writes) = (self.queue.doors().clock.clone(), self.late_writes);
+        let late_writes = self.late_writes;
         self.change(point, move |file| {
             names.iter().try_for_each(|name| match keep {
                 Keep::Latest => threads::prune(&file.connection, name),
                 Keep::Nothing => {
                     if late_writes == LateWrites::Refused {
-                        claims::remember_deletion(file, name, clock.now())?;
+                        claims::remember_deletion(file, name)?;
                     }
                     threads::delete(&file.connection, name)
                 }
