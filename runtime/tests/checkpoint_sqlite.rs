@@ -16,6 +16,7 @@ use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::Source;
 use durasim_runtime::checkpoint::saver::{ListFilter, Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
+use serde_json::json;
 
 async fn open(file: &TestFile) -> Arc<SqliteSaver> {
     SqliteSaver::open(file.path(), &Doors::production()).await.expect("the file opens")
@@ -335,6 +336,31 @@ fn metadata_may_be_text() {
         file.connect().execute(sql, []).unwrap();
         let tuple = saver.get_tuple(&key("t", ""), None).await.unwrap().unwrap();
         assert_eq!(tuple.metadata.step, 3);
+    });
+}
+
+/// What `json.dumps({..., "score": nan})` of Python 3 writes.
+#[test]
+fn metadata_may_hold_numbers_that_json_has_no_words_for() {
+    let file = TestFile::new("metadata_odd");
+    block_on(async {
+        let saver = open(&file).await;
+        put(&saver, "t", 0).await.unwrap();
+        put(&saver, "t", 1).await.unwrap();
+        let told = r#"{"source": "loop", "step": 0, "parents": {}, "a": NaN, "run_id": "r1",
+            "b": [-Infinity, "NaN \" Infinity", {"Infinity": Infinity}], "c": "\\"}"#;
+        let sql = "UPDATE checkpoints SET metadata = CAST(? AS BLOB) WHERE checkpoint_id = ?";
+        file.connect().execute(sql, [told, &*id(1)]).unwrap();
+        let metadata = saver.get_tuple(&key("t", ""), None).await.unwrap().unwrap().metadata;
+        assert_eq!(metadata.extra["a"], json!(null));
+        assert_eq!(metadata.extra["b"], json!([null, "NaN \" Infinity", { "Infinity": null }]));
+        assert_eq!(metadata.extra["c"], json!("\\"));
+        saver.delete_for_runs(&["r1".into()]).await.unwrap();
+        let left = saver.list("t", None, ListFilter::default()).await.unwrap();
+        assert_eq!(
+            left.iter().map(|tuple| tuple.checkpoint.id.to_string()).collect::<Vec<_>>(),
+            [id(0)]
+        );
     });
 }
 

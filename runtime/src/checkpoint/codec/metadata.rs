@@ -63,7 +63,9 @@ pub fn without_nul(metadata: &Metadata) -> Cow<'_, Metadata> {
 /// Source and step must be there: a run cannot start from a checkpoint without them, in Python
 /// neither. Only an anchor, whose step is -2, has no source.
 pub fn decode_metadata(json: &[u8]) -> Result<Metadata, CodecError> {
-    let json = serde_json::from_slice(json).map_err(|e| CodecError::Json(e.to_string()))?;
+    let json = serde_json::from_slice(json)
+        .or_else(|_| serde_json::from_slice(&without_odd_numbers(json)))
+        .map_err(|e| CodecError::Json(e.to_string()))?;
     let Json::Object(mut object) = json else {
         return Err(CodecError::shape("metadata", "an object"));
     };
@@ -80,6 +82,32 @@ pub fn decode_metadata(json: &[u8]) -> Result<Metadata, CodecError> {
         parents: object.shift_remove("parents").map_or(Ok(BTreeMap::new()), parents)?,
         extra: object,
     })
+}
+
+/// Python writes numbers that JSON has no words for, and reads them again: NaN and the infinities. They
+/// are null here, as in JSON of other makers.
+fn without_odd_numbers(json: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(json.len());
+    let mut rest = json;
+    let mut in_text = false;
+    while let [first, behind @ ..] = rest {
+        let odd = ["NaN", "-Infinity", "Infinity"];
+        let found =
+            odd.iter().filter(|_| !in_text).find_map(|odd| rest.strip_prefix(odd.as_bytes()));
+        if let Some(behind) = found {
+            plain.extend_from_slice(b"null");
+            rest = behind;
+            continue;
+        }
+        let length = match first {
+            b'\\' if in_text && !behind.is_empty() => 2,
+            _ => 1,
+        };
+        in_text ^= *first == b'"';
+        plain.extend_from_slice(&rest[..length]);
+        rest = &rest[length..];
+    }
+    plain
 }
 
 fn parents(json: Json) -> Result<BTreeMap<String, String>, CodecError> {

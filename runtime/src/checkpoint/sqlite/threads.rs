@@ -95,8 +95,9 @@ fn needed(
 /// Removes the checkpoints that these runs made, and what stands beside them.
 pub(super) fn delete_runs(connection: &Connection, runs: &[Arc<str>]) -> Result<(), Failure> {
     let runs = serde_json::json!(runs).to_string();
-    // Metadata is JSON as text in a BLOB, which SQLite would take for JSON of its own making.
-    const OF_THESE: &str = "FROM checkpoints WHERE json_valid(CAST(metadata AS TEXT))
+    // Metadata is JSON as text in a BLOB, which SQLite would take for JSON of its own making. Python's
+    // has NaN in it where JSON5 has, which 2 stands for.
+    const OF_THESE: &str = "FROM checkpoints WHERE json_valid(CAST(metadata AS TEXT), 2)
         AND json_extract(CAST(metadata AS TEXT), '$.run_id') IN (SELECT value FROM json_each(?1))";
     let writes = format!(
         "DELETE FROM writes WHERE (thread_id, checkpoint_ns, checkpoint_id)
