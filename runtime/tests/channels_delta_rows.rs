@@ -4,6 +4,7 @@
 
 mod checkpoint_support;
 
+use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::version::version_number;
 use durasim_runtime::graph::Persistence;
-use durasim_runtime::pregel::{Input, RunConfig, RunError};
+use durasim_runtime::pregel::{Input, RunConfig, RunError, StateSnapshot};
 use durasim_runtime::value::{self, Value};
 use durasim_runtime::{
-    CompiledGraph, Doors, Durability, END, NodeError, Profile, START, State, StateGraph, Update,
+    CompiledGraph, Doors, Durability, END, NodeContext, NodeError, Profile, START, State,
+    StateGraph, Update,
 };
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -255,42 +257,81 @@ fn damage_is_an_error_that_says_where() {
     });
 }
 
+/// A node of this name that adds its name to the delta channel `log` and to the reducer `plain`, of
+/// which every checkpoint holds the value.
+fn add(name: &'static str) -> impl Fn(State, NodeContext) -> Ready<Result<Update, NodeError>> {
+    move |_, _| ready(Ok(Update::new().set("log", vec![name]).set("plain", vec![name])))
+}
+
+/// An append to the delta channel `log` is one to the reducer `plain`.
+fn with_log(name: &str) -> StateGraph {
+    StateGraph::new(name)
+        .channel("log", ChannelSpec::Delta(DeltaReducer::append()))
+        .reduced_key("plain", Reducer::append())
+}
+
+fn compiled(graph: StateGraph) -> (Arc<MemorySaver>, CompiledGraph) {
+    let saver = Arc::new(MemorySaver::new(&Doors::production()));
+    let safe = Profile::Safe.options();
+    let graph = graph.compile(Some(saver.clone()), &Doors::production(), safe);
+    (saver, graph.expect("a graph"))
+}
+
 /// A graph inside a node has delta channels of its own, kept from call to call.
+fn around_a_graph_with_a_log() -> CompiledGraph {
+    let inner = with_log("inner").node("x", add("x")).node("y", add("y"));
+    let inner = inner.sequence(&[START, "x", "y", END]).persistence(Persistence::PerThread);
+    let outer = StateGraph::new("outer").key("log").key("plain").subgraph("inside", inner);
+    compiled(outer.sequence(&[START, "inside", END])).1
+}
+
+/// What stands in each checkpoint of the graph inside, newest first.
+async fn logs_inside(graph: &CompiledGraph) -> Vec<Vec<String>> {
+    let filter = ListFilter::default();
+    let history = graph.get_state_history_inside("t", "inside", filter).await.unwrap();
+    for state in &history {
+        assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+    }
+    history.iter().map(|state| texts(&state.values, "log")).collect()
+}
+
 #[test]
 fn a_graph_inside_another_keeps_its_value() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         block_on(async {
-            let saver = Arc::new(MemorySaver::new(&Doors::production()));
-            let add = |name: &'static str| {
-                move |_: State, _| async move {
-                    Ok::<_, NodeError>(
-                        Update::new().set("log", vec![name]).set("plain", vec![name]),
-                    )
-                }
-            };
-            let inner = StateGraph::new("inner")
-                .channel("log", ChannelSpec::Delta(DeltaReducer::append()))
-                .reduced_key("plain", Reducer::append())
-                .node("x", add("x"))
-                .node("y", add("y"))
-                .sequence(&[START, "x", "y", END])
-                .persistence(Persistence::PerThread);
-            let graph = StateGraph::new("outer")
-                .key("log")
-                .key("plain")
-                .subgraph("inside", inner)
-                .sequence(&[START, "inside", END])
-                .compile(Some(saver), &Doors::production(), Profile::Safe.options())
-                .expect("a graph");
+            let graph = around_a_graph_with_a_log();
             for _ in 0..3 {
                 run(&graph, durability).await.unwrap();
             }
-            let filter = ListFilter::default();
-            let history = graph.get_state_history_inside("t", "inside", filter).await.unwrap();
-            assert_eq!(texts(&history[0].values, "log").len(), 9);
-            for state in history {
-                assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+            assert_eq!(logs_inside(&graph).await[0].len(), 9);
+        });
+    }
+}
+
+/// At exit durability rows go to the checkpoint that the graph inside starts from, which has
+/// children when the graph around it goes back.
+#[test]
+fn going_back_leaves_the_value_of_a_graph_inside_as_it_is() {
+    for [first, second] in [
+        [Durability::Sync, Durability::Sync],
+        [Durability::Sync, Durability::Exit],
+        [Durability::Exit, Durability::Exit],
+    ] {
+        block_on(async {
+            let graph = around_a_graph_with_a_log();
+            for _ in 0..3 {
+                run(&graph, first).await.unwrap();
             }
+            let before = logs_inside(&graph).await;
+            let history = graph.get_state_history("t", ListFilter::default()).await.unwrap();
+            let at = |state: &StateSnapshot| state.checkpoint.clone().expect("a stored state");
+            for (state, how) in history.iter().flat_map(|s| [(s, Input::Resume), (s, input())]) {
+                let config = RunConfig::new("t").durability(second).checkpoint(at(state));
+                graph.invoke(how, config).await.unwrap();
+                let after = logs_inside(&graph).await;
+                assert!(after.ends_with(&before), "{first:?} {second:?}: {after:?}");
+            }
+            assert!(logs_inside(&graph).await.len() > before.len());
         });
     }
 }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::core::{Family, Inside, RunCore};
-use super::deltas::rebuild;
+use super::deltas::{is_branched, rebuild};
 use super::run::End;
 use super::turns::turns;
 use super::{Input, RunError};
@@ -94,6 +94,7 @@ impl RunCore {
         let goes_back = self.family.replay.get().is_some();
         graph.keep_ids_above(&self.ids, saver.as_ref(), saved.as_ref(), goes_back).await?;
         let rebuilt = rebuild(graph, saver.as_ref(), saved.as_ref()).await?;
+        let is_branched = goes_back && is_branched(graph, saver.as_ref(), saved.as_ref()).await?;
         let outlet = Arc::new(self.outlet.inside(&key.namespace));
         let mut config = self.config.clone();
         config.interrupt_before = None;
@@ -102,6 +103,7 @@ impl RunCore {
         let is_replaying = !(keeps && inside.resuming == Some(true));
         let mut state = RunCore::opened(graph, &config, saved, &rebuilt, is_replaying);
         state.goes_back = goes_back;
+        state.deltas.is_branched = is_branched;
         let core = Arc::new(RunCore {
             path: without_tasks(&key.namespace).into(),
             graph: graph.clone(),
