@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use checkpoint_support::{block_on, key};
+use durasim_runtime::cache::{CachePolicy, MemoryCache};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer};
 use durasim_runtime::checkpoint::CheckpointTuple;
 use durasim_runtime::checkpoint::codec::read_delta_snapshot;
@@ -16,7 +17,7 @@ use durasim_runtime::checkpoint::layer::Layer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::version::version_number;
-use durasim_runtime::graph::Persistence;
+use durasim_runtime::graph::{NodeOptions, Persistence};
 use durasim_runtime::pregel::{Input, RunConfig, RunError, StateSnapshot};
 use durasim_runtime::value::{self, Value};
 use durasim_runtime::{
@@ -270,11 +271,10 @@ fn with_log(name: &str) -> StateGraph {
         .reduced_key("plain", Reducer::append())
 }
 
-fn compiled(graph: StateGraph) -> (Arc<MemorySaver>, CompiledGraph) {
+fn compiled(graph: StateGraph) -> CompiledGraph {
     let saver = Arc::new(MemorySaver::new(&Doors::production()));
-    let safe = Profile::Safe.options();
-    let graph = graph.compile(Some(saver.clone()), &Doors::production(), safe);
-    (saver, graph.expect("a graph"))
+    let graph = graph.compile(Some(saver), &Doors::production(), Profile::Safe.options());
+    graph.expect("a graph")
 }
 
 /// A graph inside a node has delta channels of its own, kept from call to call.
@@ -282,7 +282,7 @@ fn around_a_graph_with_a_log() -> CompiledGraph {
     let inner = with_log("inner").node("x", add("x")).node("y", add("y"));
     let inner = inner.sequence(&[START, "x", "y", END]).persistence(Persistence::PerThread);
     let outer = StateGraph::new("outer").key("log").key("plain").subgraph("inside", inner);
-    compiled(outer.sequence(&[START, "inside", END])).1
+    compiled(outer.sequence(&[START, "inside", END]))
 }
 
 /// What stands in each checkpoint of the graph inside, newest first.
@@ -332,6 +332,27 @@ fn going_back_leaves_the_value_of_a_graph_inside_as_it_is() {
                 assert!(after.ends_with(&before), "{first:?} {second:?}: {after:?}");
             }
             assert!(logs_inside(&graph).await.len() > before.len());
+        });
+    }
+}
+
+/// What a cached node wrote before is used without being stored beside the checkpoint.
+#[test]
+fn what_comes_from_the_cache_is_in_the_value() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        block_on(async {
+            let cached = NodeOptions::new().cache(CachePolicy::new().key(|_: &State| vec![1]));
+            let graph = with_log("cached").node_with("x", cached, add("x")).node("y", add("y"));
+            let graph = graph.cache(Arc::new(MemoryCache::new(&Doors::production())));
+            let graph = compiled(graph.sequence(&[START, "x", "y", END]));
+            for _ in 0..3 {
+                run(&graph, durability).await.unwrap();
+            }
+            let kept = graph.get_state_history("t", ListFilter::default()).await.unwrap();
+            assert_eq!(texts(&kept[0].values, "log").len(), 9);
+            for state in kept {
+                assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+            }
         });
     }
 }

@@ -25,6 +25,7 @@ impl RunCore {
         for (task, writes) in tasks.into_iter().zip(found) {
             let Some(writes) = writes else { continue };
             self.show_writes(&state, &task, &writes, true);
+            state.deltas.note_rowless(&self.graph, &writes);
             state.tasks[&task].writes = writes;
         }
         Ok(())

@@ -191,6 +191,15 @@ impl Deltas {
         }
     }
 
+    /// Writes that get no rows: a walk would not find them, so the next checkpoint must hold their
+    /// channels whole.
+    pub fn note_rowless(&mut self, graph: &GraphInner, writes: &[(Arc<str>, Shared)]) {
+        if graph.options.delta_rows == DeltaRows::Checked {
+            let written = writes.iter().map(|(channel, _)| channel);
+            self.whole.extend(written.filter(|name| graph.is_delta(name)).cloned());
+        }
+    }
+
     /// What the tasks of a step wrote.
     ///
     /// A walk cannot tell that an overwrite took the step's other writes with it, which LangGraph
