@@ -17,7 +17,7 @@ use durasim_runtime::checkpoint::layer::Layer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
 use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::version::version_number;
-use durasim_runtime::graph::{NodeOptions, Persistence};
+use durasim_runtime::graph::{Command, NodeOptions, Persistence};
 use durasim_runtime::pregel::{Input, RunConfig, RunError, StateSnapshot};
 use durasim_runtime::value::{self, Value};
 use durasim_runtime::{
@@ -353,6 +353,40 @@ fn what_comes_from_the_cache_is_in_the_value() {
             for state in kept {
                 assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
             }
+        });
+    }
+}
+
+/// Two questions of a checkpoint that has children are answered one by one. Its tasks' rows are not
+/// stored there, but the first answer is, as it is where `log` is a plain reducer.
+#[test]
+fn answers_at_a_checkpoint_with_children_are_kept() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        block_on(async {
+            let ask = |name: &'static str| {
+                move |_: State, context: NodeContext| async move {
+                    let answer = context.interrupt(name)?;
+                    let said = vec![format!("{name} {}", answer.as_str().unwrap_or_default())];
+                    Ok::<_, NodeError>(Update::new().set("log", said.clone()).set("plain", said))
+                }
+            };
+            let graph = with_log("asking").node("x", ask("x")).node("y", ask("y"));
+            let graph = graph.edge(START, "x").edge(START, "y").edge("x", END).edge("y", END);
+            let graph = compiled(graph);
+            run(&graph, durability).await.unwrap();
+            let asked = graph.get_state("t", None).await.unwrap();
+            let at = asked.checkpoint.expect("a stored state");
+            // Another message comes before the answers do.
+            run(&graph, durability).await.unwrap();
+            for task in &asked.tasks {
+                let answer = Command::new().answer(&task.interrupts[0].1, "yes");
+                let config = RunConfig::new("t").durability(durability).checkpoint(at.clone());
+                graph.invoke(Input::Command(answer), config).await.unwrap();
+            }
+            let head = graph.get_state("t", None).await.unwrap();
+            assert!(head.next.is_empty(), "{durability:?}: {:?}", head.next);
+            assert_eq!(texts(&head.values, "log"), ["in", "x yes", "y yes"]);
+            assert_eq!(texts(&head.values, "plain"), ["in", "x yes", "y yes"]);
         });
     }
 }

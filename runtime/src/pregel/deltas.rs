@@ -13,7 +13,9 @@ use super::core::{RunCore, RunState};
 use crate::channels::{DeltaReducer, is_overwrite};
 use crate::checkpoint::prune::COUNTERS;
 use crate::checkpoint::saver::{Saver, SaverError};
-use crate::checkpoint::{CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, codec};
+use crate::checkpoint::{
+    CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, codec, reserved,
+};
 use crate::graph::GraphInner;
 use crate::ordered::IndexMap;
 use crate::profile::{DeltaRows, Durability};
@@ -179,13 +181,14 @@ impl Deltas {
     }
 
     /// Takes a task's rows out of `writes` if some of them must not stand beside this checkpoint: who
-    /// finds a part of them takes it for all that the task wrote.
+    /// finds a part of them takes it for all that the task wrote. What only says how the task fared
+    /// stays, as nobody takes that for a write: without its answers the task would ask again.
     pub fn keep_off(&mut self, graph: &GraphInner, checkpoint: &Arc<str>, writes: &mut Writes) {
         if self.is_branched && *checkpoint == self.anchor {
             let written = writes.iter().map(|(channel, _)| channel);
             let deltas: Vec<_> = written.filter(|name| graph.is_delta(name)).cloned().collect();
             if !deltas.is_empty() {
-                writes.clear();
+                writes.retain(|(channel, _)| reserved::fixed_index(channel).is_some());
                 self.whole.extend(deltas);
             }
         }
