@@ -11,19 +11,23 @@ use std::time::Duration;
 use checkpoint_support::{block_on, key};
 use durasim_runtime::cache::{CachePolicy, MemoryCache};
 use durasim_runtime::channels::{ChannelSpec, DeltaReducer, Reducer};
-use durasim_runtime::checkpoint::CheckpointTuple;
 use durasim_runtime::checkpoint::codec::read_delta_snapshot;
+use durasim_runtime::checkpoint::history::DeltaHistories;
 use durasim_runtime::checkpoint::layer::Layer;
 use durasim_runtime::checkpoint::memory::MemorySaver;
-use durasim_runtime::checkpoint::saver::{Landing, ListFilter, Put, PutWrites, Saver, SaverError};
+use durasim_runtime::checkpoint::saver::{
+    Keep, Landing, ListFilter, Put, PutWrites, Saver, SaverError, SaverResult,
+};
 use durasim_runtime::checkpoint::version::version_number;
+use durasim_runtime::checkpoint::{CheckpointTuple, ThreadKey};
 use durasim_runtime::graph::{Command, NodeOptions, Persistence};
-use durasim_runtime::pregel::{Input, RunConfig, RunError, StateSnapshot};
+use durasim_runtime::pregel::{Input, RunConfig, RunError, StateSnapshot, StateUpdate};
 use durasim_runtime::value::{self, Value};
 use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeContext, NodeError, Profile, START, State,
     StateGraph, Update,
 };
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::json;
 
@@ -389,4 +393,116 @@ fn answers_at_a_checkpoint_with_children_are_kept() {
             assert_eq!(texts(&head.values, "plain"), ["in", "x yes", "y yes"]);
         });
     }
+}
+
+/// Between the two reads that a state is made of, `then` is done once.
+struct Meanwhile {
+    inner: Arc<MemorySaver>,
+    then: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl Meanwhile {
+    /// A graph whose saver lets another run, and a prune, come between.
+    async fn pruned() -> CompiledGraph {
+        let inner = Arc::new(MemorySaver::new(&Doors::production()));
+        let other = line(inner.clone(), Profile::Safe, 4);
+        for _ in 0..2 {
+            run(&other, Durability::Sync).await.unwrap();
+        }
+        let saver = inner.clone();
+        let then = async move {
+            run(&other, Durability::Sync).await.unwrap();
+            saver.prune(&["t".into()], Keep::Latest).await.unwrap();
+        };
+        let saver = Meanwhile { inner, then: Mutex::new(Some(then.boxed())) };
+        line(Arc::new(saver), Profile::Safe, 4)
+    }
+}
+
+impl Saver for Meanwhile {
+    fn get_tuple(&self, key: &ThreadKey, id: Option<&str>) -> SaverResult<Option<CheckpointTuple>> {
+        self.inner.get_tuple(key, id)
+    }
+
+    fn list(
+        &self,
+        thread: &str,
+        namespace: Option<&str>,
+        filter: ListFilter,
+    ) -> SaverResult<Vec<CheckpointTuple>> {
+        self.inner.list(thread, namespace, filter)
+    }
+
+    fn put(&self, put: Put) -> SaverResult<()> {
+        self.inner.put(put)
+    }
+
+    fn put_writes(&self, put: PutWrites) -> SaverResult<()> {
+        self.inner.put_writes(put)
+    }
+
+    fn get_delta_channel_history<'a>(
+        &'a self,
+        key: &ThreadKey,
+        id: Option<&str>,
+        channels: &[Arc<str>],
+    ) -> BoxFuture<'a, Result<DeltaHistories, SaverError>> {
+        let then = self.then.lock().unwrap().take();
+        let (key, id, channels) = (key.clone(), id.map(str::to_owned), channels.to_vec());
+        let history = async move {
+            if let Some(then) = then {
+                then.await;
+            }
+            self.inner.get_delta_channel_history(&key, id.as_deref(), &channels).await
+        };
+        history.boxed()
+    }
+
+    fn delete_thread(&self, thread: &str) -> SaverResult<()> {
+        self.inner.delete_thread(thread)
+    }
+
+    fn copy_thread(&self, from: &str, to: &str) -> SaverResult<()> {
+        self.inner.copy_thread(from, to)
+    }
+
+    fn prune(&self, threads: &[Arc<str>], keep: Keep) -> SaverResult<()> {
+        self.inner.prune(threads, keep)
+    }
+
+    fn delete_for_runs(&self, runs: &[Arc<str>]) -> SaverResult<()> {
+        self.inner.delete_for_runs(runs)
+    }
+}
+
+#[test]
+fn a_state_that_is_pruned_while_it_is_read_is_read_again() {
+    block_on(async {
+        let graph = Meanwhile::pruned().await;
+        let state = graph.get_state("t", None).await.unwrap();
+        assert_eq!(texts(&state.values, "log").len(), 9);
+        assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+        // A run that starts there loses nothing.
+        let graph = Meanwhile::pruned().await;
+        run(&graph, Durability::Sync).await.unwrap();
+        let state = graph.get_state("t", None).await.unwrap();
+        assert_eq!(texts(&state.values, "log").len(), 12);
+        assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+    });
+}
+
+#[test]
+fn a_checkpoint_that_is_gone_has_no_half_of_a_state() {
+    block_on(async {
+        // It was listed before it went.
+        let graph = Meanwhile::pruned().await;
+        let history = graph.get_state_history("t", ListFilter::default()).await.unwrap();
+        for state in &history {
+            assert_eq!(texts(&state.values, "log"), texts(&state.values, "plain"));
+        }
+        let graph = Meanwhile::pruned().await;
+        let update = StateUpdate::new(Update::new().set("other", "x")).as_node("b");
+        let error = graph.update_state("t", None, update).await.unwrap_err();
+        assert!(error.to_string().contains("was removed while it was read"), "{error}");
+    });
 }

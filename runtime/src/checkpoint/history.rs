@@ -24,7 +24,8 @@ pub struct DeltaHistory {
     pub writes: Vec<PendingWrite>,
 }
 
-/// By channel; there is an entry for each that was asked for.
+/// By channel; there is an entry for each that was asked for, or none at all if the checkpoint is not
+/// stored.
 pub type DeltaHistories = BTreeMap<Arc<str>, DeltaHistory>;
 
 /// The walk under way. Feed it ancestors, nearest first, for as long as it is not [`Walk::is_over`].
@@ -86,10 +87,10 @@ pub(super) async fn by_tuples<S: Saver + ?Sized>(
         return Ok(walk.end());
     }
     let target = saver.get_tuple(&key, id.as_deref()).await?;
+    let Some(target) = target else { return Ok(DeltaHistories::new()) };
     // One that comes again is its own ancestor: it would hold the walk for ever.
-    let mut seen: BTreeSet<Arc<str>> = BTreeSet::new();
-    seen.extend(target.iter().map(|tuple| tuple.checkpoint.id.clone()));
-    let mut next = target.and_then(|tuple| tuple.parent);
+    let mut seen = BTreeSet::from([target.checkpoint.id.clone()]);
+    let mut next = target.parent;
     while let Some(ancestor) = next.take_if(|id| !walk.is_over() && seen.insert(id.clone())) {
         // An ancestor that was never stored ends it, as the root does.
         let Some(tuple) = saver.get_tuple(&key, Some(&ancestor)).await? else { break };

@@ -280,15 +280,17 @@ impl Saver for MemorySaver {
         let point = point(Operation::SaverRead, &key.thread, id.as_deref().unwrap_or_default());
         self.at_point(point, move |store| {
             let mut walk = Walk::new(&channels);
-            let Some(thread) = store.threads.get(&key.thread) else { return Ok(walk.end()) };
-            let Some(kept) = thread.checkpoints.get(&key.namespace) else { return Ok(walk.end()) };
+            let none = || Ok(DeltaHistories::new());
+            let Some(thread) = store.threads.get(&key.thread) else { return none() };
+            let Some(kept) = thread.checkpoints.get(&key.namespace) else { return none() };
             let target = match id {
                 Some(id) => kept.get_key_value(&id),
                 None => kept.last_key_value(),
             };
+            let Some((target, Kept { parent, .. })) = target else { return none() };
             // One that comes again is its own ancestor: it would hold the walk for ever.
-            let mut seen: BTreeSet<&Arc<str>> = target.iter().map(|(id, _)| *id).collect();
-            let mut next = target.and_then(|(_, kept)| kept.parent.as_ref());
+            let mut seen = BTreeSet::from([target]);
+            let mut next = parent.as_ref();
             while let Some(id) = next.take_if(|id| !walk.is_over() && seen.insert(id)) {
                 let Some(ancestor) = kept.get(id) else { break };
                 let writes = thread.writes(&key.namespace, id, |channel| walk.wants(channel));

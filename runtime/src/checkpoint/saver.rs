@@ -63,6 +63,12 @@ pub enum SaverError {
         "a checkpoint was not stored, as a write before it that it builds on had failed: {cause}"
     )]
     Unfounded { cause: String },
+    /// Somebody has removed the checkpoint meanwhile, and with it what its values are made of.
+    #[error(
+        "thread {thread:?}, checkpoint {checkpoint} was removed while it was read; read the thread \
+         again"
+    )]
+    Removed { thread: String, checkpoint: String },
     /// A thread cannot be copied over another one.
     #[error("thread {thread:?} already has checkpoints; delete it first, or copy to a new name")]
     Occupied { thread: String },
@@ -328,8 +334,8 @@ pub trait Saver: Send + Sync {
         Landing::of_writes(put.fate.clone(), self.put_writes(put))
     }
 
-    /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. An
-    /// unknown checkpoint has no past.
+    /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. Of a
+    /// checkpoint that is not stored there are no entries: it may have been removed after it was read.
     ///
     /// Follows parents, so that of a thread with branches only the checkpoint's own past counts; each
     /// channel by itself, as far as the nearest ancestor that holds it. This default asks for one

@@ -12,9 +12,9 @@ use serde_json::{Map, Value as Json, json};
 use super::core::{RunCore, RunState};
 use crate::channels::{DeltaReducer, is_overwrite};
 use crate::checkpoint::prune::COUNTERS;
-use crate::checkpoint::saver::{Saver, SaverError};
+use crate::checkpoint::saver::{Look, Saver, SaverError};
 use crate::checkpoint::{
-    CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, codec, reserved,
+    CheckpointTuple, LAYOUT_VERSION, Metadata, PendingWrite, Source, ThreadKey, codec, reserved,
 };
 use crate::graph::GraphInner;
 use crate::ordered::IndexMap;
@@ -53,6 +53,27 @@ impl GraphInner {
 
     pub(crate) fn is_delta(&self, channel: &str) -> bool {
         self.channels.get(channel).is_some_and(|spec| spec.as_delta().is_some())
+    }
+}
+
+/// How often a checkpoint is looked for anew that was removed while it was read.
+const MOST_LOADS: usize = 8;
+
+/// A checkpoint, or the head, as [`Saver::look`] finds it, with the values of its delta channels. A thread that goes on and is
+/// pruned between the reads has another head by then.
+pub(crate) async fn load(
+    graph: &GraphInner,
+    saver: &Arc<dyn Saver>,
+    key: &ThreadKey,
+    id: Option<&str>,
+) -> Result<(Look, Rebuilt), SaverError> {
+    let mut loads = 1;
+    loop {
+        let look = saver.look(key, id).await?;
+        match rebuild(graph, Some(saver), look.tuple.as_ref()).await {
+            Err(SaverError::Removed { .. }) if loads < MOST_LOADS => loads += 1,
+            rebuilt => return Ok((look, rebuilt?)),
+        }
     }
 }
 
@@ -97,6 +118,12 @@ pub(crate) async fn rebuild(
     }
     let id = Some(&*checkpoint.id);
     let mut histories = saver.get_delta_channel_history(&tuple.key, id, &absent).await?;
+    if absent.iter().any(|name| !histories.contains_key(name)) {
+        return Err(SaverError::Removed {
+            thread: tuple.key.thread.to_string(),
+            checkpoint: checkpoint.id.to_string(),
+        });
+    }
     for (name, reducer) in graph.deltas() {
         let Some(history) = histories.remove(name) else { continue };
         let seed = history.seed.map(|stored| held(name, &stored)).transpose()?;

@@ -8,7 +8,7 @@ use super::apply::{Contribution, apply, from_input};
 use super::command::command_value;
 use super::config::{Input, RunConfig};
 use super::core::{Inside, Replay, RunCore, RunState};
-use super::deltas::{Deltas, Rebuilt, is_branched, rebuild};
+use super::deltas::{Deltas, Rebuilt, is_branched, load};
 use super::plan::plan;
 use super::puts::Puts;
 use super::run::Start;
@@ -31,10 +31,11 @@ impl RunCore {
         let Start { graph, config, labels, input, only_output } = start;
         let key = ThreadKey::root(config.thread.clone());
         let saver = graph.saver.clone();
-        let Look { tuple: saved, deletions } = match &saver {
-            None => Look::default(),
-            Some(saver) => saver.look(&key, config.checkpoint.as_deref()).await?,
+        let (look, rebuilt) = match &saver {
+            None => (Look::default(), Rebuilt::new()),
+            Some(saver) => load(&graph, saver, &key, config.checkpoint.as_deref()).await?,
         };
+        let Look { tuple: saved, deletions } = look;
         let claim = graph.claim(deletions);
         let ids = Arc::new(Ids::new(&graph.mint));
         if let (None, Some(checkpoint)) = (&saved, &config.checkpoint) {
@@ -43,7 +44,6 @@ impl RunCore {
                 checkpoint: checkpoint.to_string(),
             });
         }
-        let rebuilt = rebuild(&graph, saver.as_ref(), saved.as_ref()).await?;
         let is_replaying = config.checkpoint.is_some();
         let is_branched =
             is_replaying && is_branched(&graph, saver.as_ref(), saved.as_ref()).await?;

@@ -7,11 +7,11 @@ use futures::future::BoxFuture;
 
 use super::RunError;
 use super::apply::{Contribution, apply, from_input};
-use super::deltas::{Rebuilt, rebuild};
+use super::deltas::{Rebuilt, load, rebuild};
 use super::plan::{Place, plan};
 use super::task::{Origin, Task};
 use crate::channels::Progress;
-use crate::checkpoint::saver::{ListFilter, Saver};
+use crate::checkpoint::saver::{ListFilter, Look, Saver, SaverError};
 use crate::checkpoint::{
     CheckpointTuple, Metadata, PendingWrite, ThreadKey, codec, reserved, task_id,
 };
@@ -153,7 +153,11 @@ async fn history(
 ) -> Result<Vec<StateSnapshot>, RunError> {
     let mut snapshots = Vec::new();
     for tuple in saver.list(thread, Some(namespace), filter).await? {
-        let rebuilt = rebuild(graph, Some(saver), Some(&tuple)).await?;
+        let rebuilt = match rebuild(graph, Some(saver), Some(&tuple)).await {
+            // It is history no longer.
+            Err(SaverError::Removed { .. }) => continue,
+            rebuilt => rebuilt?,
+        };
         snapshots.push(snapshot(graph, tuple, &rebuilt, false)?.0);
     }
     Ok(snapshots)
@@ -167,7 +171,8 @@ fn look<'a>(
     inside: bool,
 ) -> BoxFuture<'a, Result<StateSnapshot, RunError>> {
     async move {
-        let Some(tuple) = saver.get_tuple(&key, checkpoint).await? else {
+        let (Look { tuple, .. }, rebuilt) = load(graph, saver, &key, checkpoint).await?;
+        let Some(tuple) = tuple else {
             return Ok(StateSnapshot {
                 values: State::default(),
                 next: vec![],
@@ -178,7 +183,6 @@ fn look<'a>(
                 tasks: vec![],
             });
         };
-        let rebuilt = rebuild(graph, Some(saver), Some(&tuple)).await?;
         let (mut snapshot, _) = snapshot(graph, tuple, &rebuilt, checkpoint.is_none())?;
         for task in snapshot.tasks.iter_mut().filter(|_| inside) {
             let Some(graph) = graph.subgraph(&task.node) else { continue };

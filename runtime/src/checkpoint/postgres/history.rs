@@ -42,10 +42,9 @@ pub(super) async fn walk(
         let page = Page::sort(&rows)?;
         if is_first {
             // The greatest id there is, or nothing if it is not the one that was asked for.
-            let Some((target, ancestor)) = page.ancestors.last_key_value() else { break };
-            if id.is_some_and(|id| id != *target) {
-                break;
-            }
+            let target = page.ancestors.last_key_value();
+            let target = target.filter(|(target, _)| id.is_none_or(|id| id == **target));
+            let Some((target, ancestor)) = target else { return Ok(DeltaHistories::new()) };
             seen.insert((*target).into());
             next = ancestor.parent.clone();
             is_first = false;

@@ -36,6 +36,12 @@ LEFT JOIN writes AS w
 WHERE held.thread_id = ?1 AND held.checkpoint_ns = ?2 AND held.checkpoint_id = chain.id
     AND chain.id <> (SELECT id FROM target)";
 
+/// Is the checkpoint stored at all?
+const TARGET: &str = "
+SELECT 1 FROM checkpoints
+WHERE thread_id = ?1 AND checkpoint_ns = ?2 AND (?3 IS NULL OR checkpoint_id = ?3)
+LIMIT 1";
+
 pub(super) fn walk(
     connection: &Connection,
     key: &ThreadKey,
@@ -64,10 +70,20 @@ pub(super) fn walk(
             ancestor.take_write(row, key, &walk)?;
         }
     }
-    if let Some(last) = ancestor {
-        last.leave(&mut walk);
+    match ancestor {
+        Some(last) => last.leave(&mut walk),
+        // No ancestor: a root, or a checkpoint that is not there.
+        None if !walk.is_over() && !is_stored(connection, key, id)? => {
+            return Ok(DeltaHistories::new());
+        }
+        None => {}
     }
     Ok(walk.end())
+}
+
+fn is_stored(connection: &Connection, key: &ThreadKey, id: Option<&str>) -> Result<bool, Failure> {
+    let mut select = connection.prepare_cached(TARGET)?;
+    Ok(select.exists(params![key.thread, key.namespace, id])?)
 }
 
 /// A checkpoint on the way, with what was read of its writes by task and index.
