@@ -132,6 +132,29 @@ fn a_checkpoint_is_refused_after_a_failure_that_it_shares() {
     assert!(fate.is_lost() && !other.is_lost());
 }
 
+#[test]
+fn nothing_lands_behind_what_was_thrown_away() {
+    let file = TestFile::new("thrown-away");
+    let (saver, held) = held(&file);
+    let fate = Fate::shared();
+    let mut calls = [
+        saver.put_writes(PutWrites { fate: fate.clone(), ..rows(0, 2.into()) }),
+        saver.put(Put { fate: fate.clone(), ..put(0) }),
+    ];
+    assert!(calls.iter_mut().all(|call| poll(call).is_pending()));
+    drop(held.take());
+    for call in &mut calls {
+        let end = poll(call);
+        assert!(matches!(end, Poll::Ready(Err(SaverError::Cancelled))), "{end:?}");
+    }
+    assert!(fate.is_lost());
+    let mut next = saver.put(Put { fate, ..put(1) });
+    assert!(poll(&mut next).is_pending());
+    held.take()();
+    let end = poll(&mut next);
+    assert!(matches!(end, Poll::Ready(Err(SaverError::Unfounded { .. }))), "{end:?}");
+}
+
 /// A store that keeps order and lands its writes one after the other, each after a while.
 struct Slow {
     inner: MemorySaver,
@@ -240,4 +263,31 @@ fn a_run_ends_soon_after_a_put_was_lost_and_nothing_lands_behind_it() {
     assert_eq!(*saver.landed.lock().unwrap(), (-1..=5).collect::<Vec<_>>());
     // It was at most five checkpoints ahead.
     assert!(ran.load(Ordering::Relaxed) <= 6 + 5, "{ran:?} steps");
+}
+
+/// A store whose workers are thrown away with what they have to write.
+struct ShutDown(MemorySaver);
+
+impl Layer for ShutDown {
+    fn inner(&self) -> &dyn Saver {
+        &self.0
+    }
+
+    fn on_put(&self, put: Put) -> BoxFuture<'static, Landing> {
+        Landing::of_checkpoint(put.fate, std::future::ready(Err(SaverError::Cancelled)))
+    }
+}
+
+#[test]
+fn a_run_of_which_nothing_was_stored_has_failed() {
+    for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
+        let saver = Arc::new(ShutDown(MemorySaver::new(&Doors::production())));
+        let played = async {
+            let config = RunConfig::new("t").durability(durability);
+            let input = Input::New(value::map([("n", 0.into())]));
+            counting(saver, None, &Arc::default()).invoke(input, config).await
+        };
+        let error = block_on(played).unwrap_err();
+        assert!(matches!(error, RunError::Saver(SaverError::Cancelled)), "{durability:?}: {error}");
+    }
 }

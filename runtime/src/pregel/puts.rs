@@ -52,6 +52,9 @@ pub(crate) struct Puts {
     cached: Vec<Completion>,
     /// What failed; told when the run ends.
     failure: Option<SaverError>,
+    /// The run was dropped and cancelled a put itself. Where it did not, a write that was cancelled
+    /// has failed like any other.
+    has_cancelled: bool,
 }
 
 struct UnderWay {
@@ -79,6 +82,7 @@ impl Puts {
             failures: vec![],
             cached: vec![],
             failure: None,
+            has_cancelled: false,
         }
     }
 
@@ -87,10 +91,11 @@ impl Puts {
     }
 
     fn prune(&mut self) {
-        let failure = &mut self.failure;
+        let (failure, has_cancelled) = (&mut self.failure, self.has_cancelled);
         let mut finished = |done: &Completion| match end(done) {
             None => false,
-            Some(Err(SaverError::Cancelled)) | Some(Ok(())) => true,
+            Some(Ok(())) => true,
+            Some(Err(SaverError::Cancelled)) if has_cancelled => true,
             Some(Err(error)) => {
                 // What was refused because of another failure is not the news.
                 if matches!(failure, None | Some(SaverError::Unfounded { .. })) {
@@ -382,8 +387,8 @@ impl RunCore {
         let last = state.puts.chain.back().and_then(|put| end(&put.done));
         match (state.puts.failure.take(), last) {
             (Some(error), _) => Err(error),
-            (None, Some(Err(error))) if !matches!(error, SaverError::Cancelled) => Err(error),
-            _ => Ok(()),
+            (None, Some(Err(SaverError::Cancelled))) if state.puts.has_cancelled => Ok(()),
+            (None, last) => last.unwrap_or(Ok(())),
         }
     }
 }
@@ -399,9 +404,11 @@ impl Drop for AwaitGuard<'_> {
         // A put that waits for its predecessor hands the cancellation to it and then goes on
         // itself (Python awaits it inside try/finally), so it is the oldest unfinished put that is
         // cancelled.
-        let state = self.0.state.lock().unwrap();
-        if let Some(put) = state.puts.chain.iter().find(|put| end(&put.done).is_none()) {
+        let mut state = self.0.state.lock().unwrap();
+        let puts = &mut state.puts;
+        if let Some(put) = puts.chain.iter().find(|put| end(&put.done).is_none()) {
             put.aborter.abort();
+            puts.has_cancelled = true;
             let (checkpoint, step) = (put.checkpoint.clone(), put.step);
             self.0.observe(|| What::PutCancelled { checkpoint, step });
         }

@@ -16,7 +16,8 @@ pub(super) struct Call {
     pub(super) fate: Fate,
     /// For how long it has waited for other connections' locks.
     pub(super) waited: Duration,
-    work: Box<dyn Work>,
+    /// `None` when it has ended.
+    work: Option<Box<dyn Work>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Call {
     ) -> (Call, End<T>) {
         let (done, end) = oneshot::channel();
         let work = Box::new(Typed { work, value: None, pass, done });
-        (Call { kind, fate, waited: Duration::ZERO, work }, End(end))
+        (Call { kind, fate, waited: Duration::ZERO, work: Some(work) }, End(end))
     }
 
     /// What closes the file. Only its place in the queue and its end matter.
@@ -47,7 +48,8 @@ impl Call {
         let (done, end) = oneshot::channel();
         let nothing = |_: &OpenFile| Ok(());
         let work = Box::new(Typed { work: nothing, value: Some(()), pass: Pass::free(), done });
-        (Call { kind: Kind::Close, fate: Fate::default(), waited: Duration::ZERO, work }, End(end))
+        let (kind, fate, work) = (Kind::Close, Fate::default(), Some::<Box<dyn Work>>(work));
+        (Call { kind, fate, waited: Duration::ZERO, work }, End(end))
     }
 
     pub(super) fn attempt(&mut self, file: &OpenFile) -> Result<(), Failure> {
@@ -56,16 +58,32 @@ impl Call {
         {
             return Err(error.into());
         }
-        self.work.attempt(file)
+        self.work.as_mut().map_or(Ok(()), |work| work.attempt(file))
     }
 
-    pub(super) fn end(self, end: Result<(), SaverError>) {
-        if let Err(error) = &end
-            && matches!(self.kind, Kind::Put | Kind::Write)
-        {
+    pub(super) fn end(mut self, end: Result<(), SaverError>) {
+        if let Err(error) = &end {
+            self.lose(error);
+        }
+        if let Some(work) = self.work.take() {
+            work.end(end);
+        }
+    }
+
+    /// What comes after a write that failed is to be refused.
+    fn lose(&self, error: &SaverError) {
+        if matches!(self.kind, Kind::Put | Kind::Write) {
             self.fate.lose(error);
         }
-        self.work.end(end);
+    }
+}
+
+impl Drop for Call {
+    /// Nobody knows whether what was dropped without an end has landed.
+    fn drop(&mut self) {
+        if self.work.is_some() {
+            self.lose(&SaverError::Cancelled);
+        }
     }
 }
 
