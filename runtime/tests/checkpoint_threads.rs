@@ -161,6 +161,21 @@ fn pruning_keeps_what_delta_channels_are_rebuilt_from() {
     });
 }
 
+/// The steps since a channel's last snapshot are counted also where it was never written.
+#[test]
+fn a_delta_channel_that_was_never_written_keeps_nothing() {
+    each("prune-unwritten", LateWrites::Refused, |saver| async move {
+        for n in 0..4 {
+            let mut put = nth("t", "", n);
+            let counters = json!({ "log": [0, n + 1] });
+            put.metadata.extra.insert("counters_since_delta_snapshot".to_owned(), counters);
+            saver.put(put).await.unwrap();
+        }
+        saver.prune(&["t".into()], Keep::Latest).await.unwrap();
+        assert_eq!(short(&*saver, "t").await, ["3 +0"]);
+    });
+}
+
 #[test]
 fn runs_are_removed_from_every_thread() {
     each("runs", LateWrites::Refused, |saver| async move {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::{Checkpoint, Metadata, Source};
 
 /// Key in a checkpoint's metadata under which LangGraph 1.2.9 keeps, for each delta channel, how much
@@ -14,9 +16,16 @@ pub(super) struct InPart(BTreeSet<String>);
 
 impl InPart {
     pub fn of(checkpoint: &Checkpoint, metadata: &Metadata) -> InPart {
-        let counters = metadata.extra.get(COUNTERS).and_then(serde_json::Value::as_object);
+        let counters = metadata.extra.get(COUNTERS).and_then(Value::as_object);
         let mut in_part = match counters {
-            Some(counters) => InPart(counters.keys().cloned().collect()),
+            Some(counters) => {
+                // One that was never written has no past, and steps are counted for it all the same.
+                let is_written = |(name, count): &(&String, &Value)| {
+                    let updates = count.get(0).and_then(Value::as_u64);
+                    updates != Some(0) || checkpoint.channel_versions.contains_key(&***name)
+                };
+                InPart(counters.iter().filter(is_written).map(|(name, _)| name.clone()).collect())
+            }
             None if metadata.source == Source::Loop => InPart(BTreeSet::new()),
             // Some updates from outside forget the counters. What has a version and no value may be a
             // delta channel then, unless its name says that it is none.
