@@ -134,6 +134,15 @@ fn a_refusal_leaves_nothing() {
     });
 }
 
+#[test]
+fn writes_of_no_rows_leave_nothing() {
+    each("no-rows", LateWrites::Refused, |saver| async move {
+        saver.put_writes(PutWrites { writes: vec![], ..rows("to", "", 0) }).await.unwrap();
+        fill(&*saver, "from", "", 1).await;
+        saver.copy_thread("from", "to").await.expect("there is nothing there");
+    });
+}
+
 /// The conditions of `BaseCheckpointSaver.prune` (langgraph-checkpoint 4.3.2): every ancestor up to
 /// the nearest that holds the channel, for each channel.
 #[test]

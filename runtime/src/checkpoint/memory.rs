@@ -256,6 +256,10 @@ impl Saver for MemorySaver {
         let point = point(Operation::SaverWrite, &key.thread, &checkpoint);
         self.at_point(point, move |store| {
             store.check(&key.thread, &claim)?;
+            // No rows leave nothing, not even the name of a thread.
+            if writes.is_empty() {
+                return Ok(());
+            }
             let thread = store.threads.entry(key.thread).or_default();
             let rows = thread.writes.entry((key.namespace, checkpoint)).or_default();
             for (position, (channel, value)) in writes.into_iter().enumerate() {
