@@ -16,6 +16,7 @@ use durasim_runtime::checkpoint::saver::{
 };
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver};
 use durasim_runtime::checkpoint::{CheckpointTuple, Source};
+use durasim_runtime::value::Value;
 use postgres_support::Server;
 use serde_json::json;
 use tokio::join;
@@ -183,6 +184,55 @@ fn a_delta_channel_that_was_never_written_keeps_nothing() {
         saver.prune(&["t".into()], Keep::Latest).await.unwrap();
         assert_eq!(short(&*saver, "t").await, ["3 +0"]);
     });
+}
+
+/// The metadata of an update from outside does not say which channels are delta channels. One with a
+/// value is none, wherever the value stands.
+#[test]
+fn pruning_finds_the_values_of_a_head_that_no_step_made() {
+    for source in [Source::Input, Source::Update, Source::Fork] {
+        each(
+            &format!("prune-{source:?}").to_lowercase(),
+            LateWrites::Refused,
+            move |saver| async move {
+                for n in 0..4 {
+                    saver.put(from_outside(n, source)).await.unwrap();
+                }
+                saver.prune(&["t".into()], Keep::Latest).await.unwrap();
+                assert_eq!(short(&*saver, "t").await, ["3 +0"]);
+            },
+        );
+    }
+}
+
+/// A snapshot counts where it was made, also if later checkpoints have its version.
+#[test]
+fn pruning_keeps_the_snapshot_of_a_head_that_no_step_made() {
+    each("prune-snapshot", LateWrites::Refused, |saver| async move {
+        for n in 0..4 {
+            let mut put = from_outside(n, Source::Update);
+            put.checkpoint.channel_versions.insert("log".into(), format!("{:032}.0.5", 1).into());
+            if n == 1 {
+                put.checkpoint
+                    .channel_values
+                    .insert("log".into(), shared(Value::Ext(7, vec![0x90])));
+            }
+            put.new_versions = put.checkpoint.channel_versions.clone();
+            saver.put(put).await.unwrap();
+        }
+        saver.prune(&["t".into()], Keep::Latest).await.unwrap();
+        assert_eq!(short(&*saver, "t").await, ["3 +0", "2 +0", "1 +0"]);
+    });
+}
+
+/// Each channel with a value that is no scalar.
+fn from_outside(n: u32, source: Source) -> Put {
+    let mut put = nth("t", "", n);
+    put.metadata.source = source;
+    let names = put.checkpoint.channel_versions.keys();
+    put.checkpoint.channel_values =
+        names.map(|name| (name.clone(), shared(vec![Value::Nil]))).collect();
+    put
 }
 
 #[test]

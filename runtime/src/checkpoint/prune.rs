@@ -47,6 +47,16 @@ impl InPart {
     pub fn visit(&mut self, checkpoint: &Checkpoint) {
         self.0.retain(|channel| !checkpoint.channel_values.contains_key(&**channel));
     }
+
+    /// The channels that no checkpoint so far holds.
+    pub fn channels(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|channel| &**channel)
+    }
+
+    /// The checkpoint that is visited holds this channel, although it does not say so itself.
+    pub fn found(&mut self, channel: &str) {
+        self.0.remove(channel);
+    }
 }
 
 /// The channels that a graph has of its own: they hold nothing for most of the time.

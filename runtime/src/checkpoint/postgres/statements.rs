@@ -300,6 +300,18 @@ pub(super) const ANCESTOR: &str = "
 SELECT parent_checkpoint_id, checkpoint FROM checkpoints
 WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3";
 
+/// Values by channel and version: channel, type, bytes. Thread, namespace, channels, versions.
+pub(super) const VALUES: &str = "
+SELECT b.channel, b.type, b.blob
+FROM unnest($3::text[], $4::text[]) AS held (channel, version)
+CROSS JOIN LATERAL (
+    SELECT * FROM checkpoint_blobs
+    WHERE thread_id = $1 AND checkpoint_ns = $2 AND channel = held.channel
+        AND version = held.version
+    LIMIT 1
+) b
+WHERE b.type <> 'empty'";
+
 /// What is older than a checkpoint and not needed. Writes may stand beside a checkpoint that is yet
 /// to come. Thread, namespace, the checkpoint, ids that are needed.
 pub(super) const PRUNE: &str = "

@@ -11,10 +11,11 @@ use super::connection::{Parameter, execute, query};
 use super::errors::Failure;
 use super::lock::{Lock, locked};
 use super::put::texts;
-use super::rows::Found;
+use super::rows::{Found, Typed};
 use super::statements as sql;
 use super::wire::Jsonb;
-use crate::checkpoint::codec::decode_metadata;
+use crate::checkpoint::Checkpoint;
+use crate::checkpoint::codec::{decode, decode_metadata, is_delta_snapshot};
 use crate::checkpoint::memory::parent_id;
 use crate::checkpoint::prune::InPart;
 use crate::checkpoint::saver::SaverError;
@@ -76,7 +77,10 @@ async fn needed(
     let (Jsonb(document), Jsonb(metadata)) = (row.try_get(3)?, row.try_get(4)?);
     let metadata = decode_metadata(metadata.as_bytes());
     let metadata = metadata.map_err(|problem| head.corrupt("metadata", problem))?;
-    let mut in_part = InPart::of(&head.document(document)?, &metadata);
+    let document = head.document(document)?;
+    let mut in_part = InPart::of(&document, &metadata);
+    let mut asked = Asked::new();
+    visit_rows(client, &head, &document, &mut in_part, &mut asked).await?;
     let mut needed = BTreeSet::from([Arc::from(head.id)]);
     let mut next = parent(row.try_get(2)?);
     while let Some(id) = next.take_if(|_| !in_part.is_empty()) {
@@ -90,11 +94,52 @@ async fn needed(
             break;
         }
         let Jsonb(document) = row.try_get(1)?;
-        let ancestor = Found { thread, namespace, id: &id }.document(document)?;
+        let found = Found { thread, namespace, id: &id };
+        let ancestor = found.document(document)?;
         in_part.visit(&ancestor);
+        visit_rows(client, &found, &ancestor, &mut in_part, &mut asked).await?;
         next = parent(row.try_get(0)?);
     }
     Ok(needed)
+}
+
+/// Channels and versions whose values were looked for.
+type Asked = BTreeSet<(Arc<str>, Arc<str>)>;
+
+/// Finds the channels whose values stand beside the document. A snapshot of a delta channel counts
+/// only where the document says that there is one, as in [`super::history`]; a value that cannot be
+/// read is a value all the same. A version is asked for once, as its value is always the same.
+async fn visit_rows(
+    client: &Client,
+    found: &Found<'_>,
+    checkpoint: &Checkpoint,
+    in_part: &mut InPart,
+    asked: &mut Asked,
+) -> Result<(), Failure> {
+    let versions = &checkpoint.channel_versions;
+    let (channels, versions): (Vec<&str>, Vec<&str>) = in_part
+        .channels()
+        .filter_map(|channel| versions.get_key_value(channel))
+        .filter(|&(channel, version)| asked.insert((channel.clone(), version.clone())))
+        .map(|(channel, version)| (&**channel, &**version))
+        .unzip();
+    if channels.is_empty() {
+        return Ok(());
+    }
+    let parameters: [Parameter<'_>; 4] = [
+        (&found.thread, Type::TEXT),
+        (&found.namespace, Type::TEXT),
+        (&channels, Type::TEXT_ARRAY),
+        (&versions, Type::TEXT_ARRAY),
+    ];
+    for row in query(client, sql::VALUES, &parameters).await? {
+        let (type_name, bytes): Typed<'_> = (row.try_get(1)?, row.try_get(2)?);
+        let value = bytes.and_then(|bytes| decode(type_name, bytes).ok());
+        if !value.is_some_and(|value| is_delta_snapshot(&value)) {
+            in_part.found(row.try_get(0)?);
+        }
+    }
+    Ok(())
 }
 
 fn parent(id: Option<&str>) -> Option<Arc<str>> {
