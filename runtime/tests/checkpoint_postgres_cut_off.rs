@@ -188,6 +188,50 @@ fn a_silent_server_is_not_waited_for_for_ever() {
     });
 }
 
+/// What the server still does for somebody who went is stopped, and is in nobody's way.
+#[test]
+fn a_dropped_call_is_stopped_at_the_server() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("left");
+        let answer_limit = Duration::from_secs(2);
+        let saver = open(&url, PostgresOptions { answer_limit, ..one_connection() }).await;
+        saver.put(put("other", 0)).await.unwrap();
+        let client = connect(&url).await;
+        let lock = xxhash_rust::xxh3::xxh3_64(b"durasim thread t") as i64;
+        client.batch_execute(&format!("SELECT pg_advisory_lock({lock})")).await.unwrap();
+        let deletion = tokio::time::timeout(Duration::from_millis(100), saver.delete_thread("t"));
+        deletion.await.expect_err("it waits for the lock");
+        assert!(get(&*saver, "other").await.is_some());
+        saver.put(put("other", 1)).await.unwrap();
+        let waiting = "SELECT 1 FROM pg_locks l INNER JOIN pg_database d ON d.oid = l.database \
+             WHERE NOT granted AND datname = current_database()";
+        assert_eq!(rows(&client, waiting).await, [""; 0]);
+    });
+}
+
+#[test]
+fn calls_that_are_given_up_leave_no_connections_behind() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("given-up");
+        let answer_limit = Duration::from_millis(200);
+        let saver = open(&url, PostgresOptions { answer_limit, ..one_connection() }).await;
+        let client = connect(&url).await;
+        client.batch_execute("BEGIN; LOCK TABLE checkpoints").await.unwrap();
+        let watch = connect(&url).await;
+        let others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() \
+             AND wait_event_type = 'Lock'";
+        for _ in 0..4 {
+            let problem = saver.get_tuple(&key("t", ""), None).await.unwrap_err().to_string();
+            assert!(problem.contains("no answer within 200ms"), "{problem}");
+            assert!(rows(&watch, others).await.len() <= 1);
+        }
+        client.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(get(&*saver, "t").await, None);
+    });
+}
+
 #[test]
 fn calls_outlive_a_restart_of_the_server() {
     // Of its own, as the others would not like it.

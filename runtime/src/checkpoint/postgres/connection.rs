@@ -10,7 +10,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Error, Row};
 
 use super::PostgresOptions;
-use super::errors::{Failure, chain, refused};
+use super::dismissal::{Keeper, Lent, Link, Work};
+use super::errors::{Failure, refused};
 use super::problem::{ServerProblem, explained};
 use super::target::{Server, Target};
 use super::tls::Tls;
@@ -31,7 +32,7 @@ pub(super) struct Connecting {
 
 impl Connecting {
     /// The first of the servers that has us.
-    pub async fn connect(&self) -> Result<Client, Failure> {
+    pub async fn connect(&self) -> Result<Link, Failure> {
         let mut failure = None;
         for server in &self.target.servers {
             match self.connect_within_limit(server).await {
@@ -43,7 +44,7 @@ impl Connecting {
         Err(failure.expect("a target has a server"))
     }
 
-    async fn connect_within_limit(&self, server: &Server) -> Result<Client, Failure> {
+    async fn connect_within_limit(&self, server: &Server) -> Result<Link, Failure> {
         let Some(limit) = self.target.connect_limit else {
             return self.connect_to(server).await;
         };
@@ -57,25 +58,20 @@ impl Connecting {
         }
     }
 
-    async fn connect_to(&self, server: &Server) -> Result<Client, Failure> {
+    async fn connect_to(&self, server: &Server) -> Result<Link, Failure> {
         let authority = &*server.authority;
         let stream = self.doors.connector.connect(authority).await.map_err(|error| {
             Failure::Unreachable(format!("cannot reach postgres at {authority}: {error}"))
         })?;
         let connected = open(&self.target.config, stream, self.tls.to(server)).await;
-        let (client, connection) = connected.map_err(|error| refused(authority, error))?;
-        // It ends when its client is gone and everything that was sent is answered.
-        self.doors.executor.spawn("postgres", async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a connection to postgres ended: {}", chain(&error));
-            }
-        });
-        Ok(client)
+        let (client, work) = connected.map_err(|error| refused(authority, error))?;
+        let (doors, tls, server) = (self.doors.clone(), self.tls.clone(), server.clone());
+        Ok(Keeper { doors, tls, server }.keep(client, work))
     }
 }
 
-/// A client, and the connection that does its work.
-type Opened = Result<(Client, BoxFuture<'static, Result<(), Error>>), Error>;
+/// A client, and what does the work of its connection.
+type Opened = Result<(Client, Work), Error>;
 
 fn open<S, T>(config: &Config, stream: S, tls: T) -> BoxFuture<'_, Opened>
 where
@@ -84,20 +80,20 @@ where
 {
     Box::pin(async move {
         let (client, connection) = config.connect_raw(stream, tls).await?;
-        Ok((client, Box::pin(connection) as BoxFuture<'static, _>))
+        Ok((client, Box::pin(connection) as Work))
     })
 }
 
 impl Manager for Connecting {
-    type Type = Client;
+    type Type = Link;
     type Error = Failure;
 
-    async fn create(&self) -> Result<Client, Failure> {
+    async fn create(&self) -> Result<Link, Failure> {
         self.connect().await
     }
 
-    async fn recycle(&self, client: &mut Client, _: &Metrics) -> RecycleResult<Failure> {
-        match client.is_closed() {
+    async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<Failure> {
+        match link.is_closed() {
             true => Err(RecycleError::message("closed")),
             false => Ok(()),
         }
@@ -142,7 +138,7 @@ impl Store {
     }
 
     /// A connection beside those of the pool.
-    pub(super) async fn connect(&self) -> Result<Client, Failure> {
+    pub(super) async fn connect(&self) -> Result<Link, Failure> {
         self.pool.manager().connect().await
     }
 
@@ -198,14 +194,17 @@ impl Store {
     }
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
-        let client = self.acquire().await?;
+        let lent = Lent::new(self.acquire().await?);
         let limit = self.options.answer_limit;
-        let result = match select(attempt(data, &client), self.doors.clock.sleep(limit)).await {
+        let attempt = attempt(data, lent.client());
+        let result = match select(attempt, self.doors.clock.sleep(limit)).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => Err(Failure::Silent(limit)),
         };
-        if let Err(Failure::Lost(_) | Failure::Silent(_)) = &result {
-            drop(Object::take(client));
+        match &result {
+            Err(Failure::Lost(_)) => lent.discard(),
+            Err(Failure::Silent(_)) => drop(lent),
+            _ => lent.give_back(),
         }
         result
     }

@@ -2,6 +2,7 @@
 //! LangGraph can continue a thread that was written here, and the reverse.
 
 mod connection;
+mod dismissal;
 mod document;
 mod errors;
 mod history;
@@ -50,8 +51,8 @@ pub struct PostgresOptions {
     /// How long a call waits for a connection before it fails: for one that others use, or one that
     /// is being made.
     pub acquire_limit: Duration,
-    /// How long a call waits for the server's answer before it fails, and its connection with it.
-    /// Whether the call took effect is unknown then.
+    /// How long a call waits for the server's answer before it fails, and its connection with it; the
+    /// server is asked to stop. Whether the call took effect is unknown then.
     pub answer_limit: Duration,
     /// How long a call is made again and again while the server cannot be reached or breaks
     /// connections off, as when it is restarted, before the call fails.
@@ -78,8 +79,8 @@ impl Default for PostgresOptions {
 /// Keeps checkpoints in a PostgreSQL database over a few connections. Several savers, also of other
 /// processes and of Python, may use the same database, directly or behind a pooler.
 ///
-/// A call may be dropped wherever it waits. What was sent by then runs on at the server, and lands as
-/// a whole or not at all.
+/// A call may be dropped wherever it waits. The server is asked to stop then; what was sent lands as a
+/// whole or not at all, and nobody else waits for it, unless for its connection.
 ///
 /// A call is made again, for as long as [`PostgresOptions::outage_limit`] allows, when the server
 /// cannot be reached, has no connection left, or undid it because of a deadlock or a conflict. When

@@ -20,6 +20,7 @@ pub(super) struct Target {
     pub connect_limit: Option<Duration>,
 }
 
+#[derive(Clone)]
 pub(super) struct Server {
     /// What its certificate is for.
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]

@@ -1,0 +1,145 @@
+//! Connections that somebody left while the server was still at work for them. Nobody else may have
+//! one, as its answers would come behind those of a stranger's request. The server is asked to stop,
+//! and until it has, the connection counts as one of those that there may be.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use deadpool::managed::Object;
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, Either, select};
+use tokio_postgres::tls::TlsConnect;
+use tokio_postgres::{CancelToken, Client, Error};
+
+use super::connection::Connecting;
+use super::errors::chain;
+use super::target::Server;
+use super::tls::Tls;
+use crate::doors::{Doors, Io};
+
+/// How long the server may take to stop before the connection is not counted any more. One that
+/// cannot be reached would else keep callers from trying another connection.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// A client, and the way to have its connection ended.
+pub(super) struct Link {
+    client: Client,
+    /// To the task that does the connection's work. Dropping a call cannot start a task of its own,
+    /// as there may be nothing left to run it.
+    dismissal: Option<oneshot::Sender<Object<Connecting>>>,
+}
+
+impl Deref for Link {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// A connection that is lent to an attempt. Unless it is given back, it is dismissed.
+pub(super) struct Lent(Option<Object<Connecting>>);
+
+impl Lent {
+    pub fn new(link: Object<Connecting>) -> Lent {
+        Lent(Some(link))
+    }
+
+    pub fn client(&self) -> &Client {
+        self.0.as_ref().expect("it is lent for as long as this is there")
+    }
+
+    /// Everything that was sent is answered.
+    pub fn give_back(mut self) {
+        drop(self.0.take());
+    }
+
+    /// The connection is broken, and nothing runs on it.
+    pub fn discard(mut self) {
+        self.0.take().into_iter().for_each(discard);
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(mut link) = self.0.take() else { return };
+        let left = match link.dismissal.take() {
+            Some(dismissal) => dismissal.send(link).err(),
+            None => Some(link),
+        };
+        // The task is over, and the connection with it.
+        left.into_iter().for_each(discard);
+    }
+}
+
+fn discard(link: Object<Connecting>) {
+    drop(Object::take(link));
+}
+
+/// What does the work of a connection.
+pub(super) type Work = BoxFuture<'static, Result<(), Error>>;
+
+/// How the server of a connection is reached a second time.
+pub(super) struct Keeper {
+    pub doors: Doors,
+    pub tls: Tls,
+    pub server: Server,
+}
+
+impl Keeper {
+    /// Starts the task that does a connection's work. It ends when its client is gone and everything
+    /// that was sent is answered.
+    pub fn keep(self, client: Client, work: Work) -> Link {
+        let (dismissal, dismissed) = oneshot::channel();
+        let executor = self.doors.executor.clone();
+        drop(executor.spawn("postgres", async move {
+            let ended = match select(work, dismissed).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right((Ok(link), work)) => self.stop(link, work).await,
+                // The client is gone.
+                Either::Right((Err(_), work)) => work.await,
+            };
+            if let Err(error) = ended {
+                tracing::debug!("a connection to postgres ended: {}", chain(&error));
+            }
+        }));
+        Link { client, dismissal: Some(dismissal) }
+    }
+
+    /// Has the server stop, and ends the connection.
+    async fn stop(&self, link: Object<Connecting>, work: Work) -> Result<(), Error> {
+        let token = link.cancel_token();
+        let stopped = async {
+            if let Err(problem) = self.cancel(token).await {
+                tracing::debug!("postgres was not asked to stop: {problem}");
+            }
+            // Behind everything that was sent.
+            link.batch_execute("").await
+        };
+        let stopped = Box::pin(select(Box::pin(stopped), self.doors.clock.sleep(STOP_LIMIT)));
+        let work = match select(stopped, work).await {
+            Either::Left((Either::Left(_), work)) => Some(work),
+            Either::Left((Either::Right(_), _)) | Either::Right(_) => None,
+        };
+        discard(link);
+        match work {
+            Some(work) => work.await,
+            None => Ok(()),
+        }
+    }
+
+    async fn cancel(&self, token: CancelToken) -> Result<(), String> {
+        let stream = self.doors.connector.connect(&self.server.authority).await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        let cancelled = ask(token, stream, self.tls.to(&self.server)).await;
+        cancelled.map_err(|error| chain(&error))
+    }
+}
+
+fn ask<S, T>(token: CancelToken, stream: S, tls: T) -> Work
+where
+    S: Io + 'static,
+    T: TlsConnect<S, Stream: Send + 'static, Future: Send> + Send + 'static,
+{
+    Box::pin(async move { token.cancel_query_raw(stream, tls).await })
+}
