@@ -101,6 +101,70 @@ fn a_server_that_does_not_answer() {
     });
 }
 
+/// Somebody who takes the connection and says nothing, with a URL that sets no limit.
+#[test]
+fn opening_has_a_limit() {
+    block_on(async {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let acquire_limit = Duration::from_millis(200);
+        let options = PostgresOptions { acquire_limit, ..PostgresOptions::default() };
+        let url = format!("postgres://u:s3cret@127.0.0.1:{port}/db");
+        let opened = PostgresSaver::open_with(&url, &Doors::production(), options);
+        let opened = tokio::time::timeout(Duration::from_secs(10), opened).await.unwrap();
+        let problem = opened.err().expect("nobody answers");
+        tells(&problem, ServerProblem::NoConnection, &["could be made, within 200ms"]);
+    });
+}
+
+#[test]
+fn tables_that_are_locked_are_not_waited_for_for_ever() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("locked");
+        open(&url).await.unwrap();
+        let client = connect(&url).await;
+        client.batch_execute("BEGIN; LOCK TABLE checkpoint_blobs").await.unwrap();
+        let answer_limit = Duration::from_millis(300);
+        let options = PostgresOptions { answer_limit, ..PostgresOptions::default() };
+        let opened = PostgresSaver::open_with(&url, &Doors::production(), options);
+        let opened = tokio::time::timeout(Duration::from_secs(10), opened).await.unwrap();
+        let problem = opened.err().expect("nobody answers");
+        tells(&problem, ServerProblem::Unknown, &["no answer within 300ms"]);
+    });
+}
+
+/// Whoever comes up is waited for, by the first call as by any other.
+#[test]
+fn a_server_that_is_not_up_yet() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("not-up");
+        let (start, rest) = url.rsplit_once('@').unwrap();
+        let (at, database) = rest.split_once('/').unwrap();
+        let reserved = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = reserved.local_addr().unwrap().port();
+        drop(reserved);
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let mut to = tokio::net::TcpStream::connect(at).await.unwrap();
+                tokio::spawn(async move {
+                    tokio::io::copy_bidirectional(&mut client, &mut to).await.map(drop)
+                });
+            }
+        };
+        let url = format!("{start}@127.0.0.1:{port}/{database}");
+        let doors = Doors::production();
+        tokio::select! {
+            opened = PostgresSaver::open(&url, &doors) => drop(opened.unwrap()),
+            () = later => {}
+        }
+    });
+}
+
 #[test]
 fn a_database_that_does_not_have_us() {
     let Some(server) = Server::get() else { return };

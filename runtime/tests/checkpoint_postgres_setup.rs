@@ -4,6 +4,8 @@
 mod checkpoint_support;
 mod postgres_support;
 
+use std::time::Duration;
+
 use checkpoint_support::{block_on, vectors};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
@@ -66,6 +68,29 @@ fn several_savers_may_set_up_at_once() {
     });
 }
 
+/// Python does not know our lock: it is caught here between a statement and its commit.
+#[test]
+fn python_may_set_up_at_once() {
+    for made in [
+        "CREATE TABLE IF NOT EXISTS checkpoint_migrations (v INTEGER PRIMARY KEY)",
+        "CREATE TABLE IF NOT EXISTS checkpoints (thread_id TEXT NOT NULL, \
+             checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL, \
+             parent_checkpoint_id TEXT, type TEXT, checkpoint JSONB NOT NULL, \
+             metadata JSONB NOT NULL DEFAULT '{}', \
+             PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id))",
+    ] {
+        in_database("python", |url, client| async move {
+            client.batch_execute(&format!("BEGIN; {made}")).await.unwrap();
+            let opened = tokio::spawn(async move { open(&url).await });
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            assert!(!opened.is_finished());
+            client.batch_execute("COMMIT").await.unwrap();
+            assert_eq!(opened.await.unwrap(), Ok(()));
+            assert_eq!(schema(&client).await, recorded());
+        });
+    }
+}
+
 /// Interrupted after any migration; and in the middle of an index, which then is there and never
 /// used.
 #[test]
@@ -97,7 +122,7 @@ fn a_reader_that_takes_its_time_is_waited_for() {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class LIMIT 1";
         client.batch_execute(begin).await.unwrap();
         let opened = tokio::spawn(async move { join_all((0..3).map(|_| open(&url))).await });
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(!opened.is_finished());
         client.batch_execute("COMMIT").await.unwrap();
         assert_eq!(opened.await.unwrap(), [Ok(()), Ok(()), Ok(())]);

@@ -1,5 +1,6 @@
 //! Connections: how one is made, who holds it, and what is done when it breaks.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::problem::{ServerProblem, explained};
 use super::target::{Server, Target};
 use super::tls::Tls;
 use crate::checkpoint::saver::{SaverError, SaverResult};
-use crate::doors::{Doors, Io, Point};
+use crate::doors::{Clock, Doors, Io, Point};
 
 /// Between two looks of a migrator whether another one is done.
 pub(super) const MIGRATOR_PAUSE: Duration = Duration::from_millis(20);
@@ -48,7 +49,7 @@ impl Connecting {
         let Some(limit) = self.target.connect_limit else {
             return self.connect_to(server).await;
         };
-        let connect = std::pin::pin!(self.connect_to(server));
+        let connect = pin!(self.connect_to(server));
         match select(connect, self.doors.clock.sleep(limit)).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => Err(Failure::Unreachable(format!(
@@ -121,6 +122,32 @@ pub(super) enum Again {
     No,
 }
 
+/// How long an outage lasts from its first failure on, with pauses between attempts that become
+/// longer. The last attempt is made when the limit is past.
+pub(super) struct Patience {
+    clock: Arc<dyn Clock>,
+    limit: Duration,
+    /// Over when the limit is past.
+    outage: Option<BoxFuture<'static, ()>>,
+    pause: Duration,
+    is_over: bool,
+}
+
+impl Patience {
+    /// Returns when another attempt is due; `false` if none is.
+    pub async fn wait(&mut self) -> bool {
+        if self.is_over {
+            return false;
+        }
+        let outage = self.outage.get_or_insert_with(|| self.clock.sleep(self.limit));
+        if let Either::Right(_) = select(self.clock.sleep(self.pause), outage).await {
+            self.is_over = true;
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
+}
+
 impl Store {
     pub(super) fn new(
         url: &str,
@@ -139,7 +166,11 @@ impl Store {
 
     /// A connection beside those of the pool.
     pub(super) async fn connect(&self) -> Result<Link, Failure> {
-        self.pool.manager().connect().await
+        let made = pin!(self.pool.manager().connect());
+        match select(made, self.doors.clock.sleep(self.options.acquire_limit)).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(self.no_connection()),
+        }
     }
 
     pub(super) fn close(&self) {
@@ -169,38 +200,33 @@ impl Store {
         data: &D,
         attempt: Attempt<D, T>,
     ) -> Result<T, Failure> {
-        let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
+        let mut patience = self.patience();
         loop {
             let failure = match self.attempt(data, attempt).await {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
-            let may_go_on = match &failure {
-                Failure::Unreachable(_) | Failure::Undone(_) => true,
-                Failure::Lost(_) => again == Again::Yes,
-                Failure::Unavailable(_)
-                | Failure::Silent(_)
-                | Failure::Sql(_)
-                | Failure::Saver(_) => false,
-            };
-            if !may_go_on || waited >= self.options.outage_limit {
+            if !failure.may_pass(again) || !patience.wait().await {
                 return Err(failure);
             }
-            pause = pause.min(self.options.outage_limit - waited);
-            self.doors.clock.sleep(pause).await;
-            waited += pause;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        let limit = self.options.outage_limit;
+        let is_over = limit.is_zero();
+        Patience {
+            clock: self.doors.clock.clone(),
+            limit,
+            outage: None,
+            pause: FIRST_PAUSE,
+            is_over,
         }
     }
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
         let lent = Lent::new(self.acquire().await?);
-        let limit = self.options.answer_limit;
-        let attempt = attempt(data, lent.client());
-        let result = match select(attempt, self.doors.clock.sleep(limit)).await {
-            Either::Left((result, _)) => result,
-            Either::Right(_) => Err(Failure::Silent(limit)),
-        };
+        let result = self.in_time(attempt(data, lent.client())).await;
         match &result {
             Err(Failure::Lost(_)) => lent.discard(),
             Err(Failure::Silent(_)) => drop(lent),
@@ -209,22 +235,37 @@ impl Store {
         result
     }
 
+    /// What the server does not answer within the limit has failed.
+    pub(super) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let limit = self.options.answer_limit;
+        match select(pin!(answer), self.doors.clock.sleep(limit)).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(Failure::Silent(limit)),
+        }
+    }
+
     async fn acquire(&self) -> Result<Object<Connecting>, Failure> {
-        let limit = self.options.acquire_limit;
-        let free = std::pin::pin!(self.pool.get());
-        match select(free, self.doors.clock.sleep(limit)).await {
+        let free = pin!(self.pool.get());
+        match select(free, self.doors.clock.sleep(self.options.acquire_limit)).await {
             Either::Left((Ok(client), _)) => Ok(client),
             Either::Left((Err(PoolError::Backend(failure)), _)) => Err(failure),
             Either::Left((Err(PoolError::Closed), _)) => {
                 Err(Failure::Unavailable("the saver is closed".to_owned()))
             }
             Either::Left((Err(_), _)) => unreachable!("the pool has no timeouts and no hooks"),
-            Either::Right(_) => Err(Failure::Unavailable(format!(
-                "no connection became free, or could be made, within {limit:?}; there may be {} \
-                 (PostgresOptions::max_connections)",
-                self.options.max_connections
-            ))),
+            Either::Right(_) => Err(self.no_connection()),
         }
+    }
+
+    fn no_connection(&self) -> Failure {
+        let PostgresOptions { acquire_limit, max_connections, .. } = &self.options;
+        Failure::Unavailable(format!(
+            "no connection became free, or could be made, within {acquire_limit:?}; there may be \
+             {max_connections} (PostgresOptions::max_connections)"
+        ))
     }
 
     pub(super) fn error(&self, failure: Failure) -> SaverError {

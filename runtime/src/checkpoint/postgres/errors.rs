@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use super::connection::Again;
 use super::problem::explained;
 use crate::checkpoint::saver::SaverError;
 
@@ -24,6 +25,19 @@ pub(super) enum Failure {
     Undone(Error),
     Sql(Error),
     Saver(SaverError),
+}
+
+impl Failure {
+    /// Is it worth another attempt, of a call that may or may not take effect twice?
+    pub fn may_pass(&self, again: Again) -> bool {
+        match self {
+            Failure::Unreachable(_) | Failure::Undone(_) => true,
+            Failure::Lost(_) => again == Again::Yes,
+            Failure::Unavailable(_) | Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => {
+                false
+            }
+        }
+    }
 }
 
 impl From<SaverError> for Failure {

@@ -5,7 +5,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
-use super::connection::{Store, query};
+use super::connection::{Again, Store, query};
 use super::errors::Failure;
 use super::lock;
 use crate::checkpoint::saver::LateWrites;
@@ -79,55 +79,86 @@ enum Migration {
     },
 }
 
-/// Makes what is missing. May be repeated.
+/// Makes what is missing, again and again while the server is away or somebody else is at it.
 pub(super) async fn migrate(store: &Store) -> Result<(), Failure> {
+    let mut patience = store.patience();
+    loop {
+        let Err(failure) = make(store).await else { return Ok(()) };
+        let may_pass = failure.may_pass(Again::Yes) || is_overtaken(&failure);
+        if !may_pass || !patience.wait().await {
+            return Err(failure);
+        }
+    }
+}
+
+/// Python, which does not know our lock, made the same thing at the same moment: `IF NOT EXISTS` does
+/// not see what is not committed yet.
+fn is_overtaken(failure: &Failure) -> bool {
+    let Failure::Sql(error) = failure else { return false };
+    [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::DUPLICATE_COLUMN,
+    ]
+    .iter()
+    .any(|code| error.code() == Some(code))
+}
+
+/// Makes what is missing. May be repeated.
+async fn make(store: &Store) -> Result<(), Failure> {
+    let late_writes = store.options.late_writes;
     let client = store.connect().await?;
-    check_shape(&client).await?;
-    if is_done(&client, store.options.late_writes).await? {
+    store.in_time(check_shape(&client)).await?;
+    if store.in_time(is_done(&client, late_writes)).await? {
         return Ok(());
     }
     let migrator = store.connect().await?;
     // Whoever is not first does not queue for the lock: a statement that waits has a moment that it
     // sees, and building an index waits until everybody's moment is past.
-    while !try_lock(&migrator).await? {
+    while !store.in_time(try_lock(&migrator)).await? {
         store.doors.clock.sleep(super::connection::MIGRATOR_PAUSE).await;
-        if is_done(&client, store.options.late_writes).await? {
+        if store.in_time(is_done(&client, late_writes)).await? {
             return Ok(());
         }
     }
-    for (number, migration) in (0..).zip(&MIGRATIONS).skip((version(&client).await? + 1) as usize) {
-        migration.apply(&client, number).await?;
+    let newest = store.in_time(version(&client)).await?;
+    for (number, migration) in (0..).zip(&MIGRATIONS).skip((newest + 1) as usize) {
+        migration.apply(store, &client, number).await?;
     }
-    if store.options.late_writes == LateWrites::Refused {
-        client.batch_execute(DELETIONS).await?;
+    if late_writes == LateWrites::Refused {
+        store.in_time(run(&client, DELETIONS)).await?;
     }
-    check_shape(&client).await?;
-    Ok(migrator.batch_execute("COMMIT").await?)
+    store.in_time(check_shape(&client)).await?;
+    store.in_time(run(&migrator, "COMMIT")).await
+}
+
+async fn run(client: &Client, statements: &str) -> Result<(), Failure> {
+    Ok(client.batch_execute(statements).await?)
 }
 
 impl Migration {
-    async fn apply(&self, client: &Client, number: i32) -> Result<(), Failure> {
+    async fn apply(&self, store: &Store, client: &Client, number: i32) -> Result<(), Failure> {
         // Python may be at it as well; it does not know our lock.
         let done = format!(
             "INSERT INTO checkpoint_migrations (v) VALUES ({number}) ON CONFLICT (v) DO NOTHING"
         );
         match self {
-            Migration::Nothing => client.batch_execute(&done).await?,
+            Migration::Nothing => store.in_time(run(client, &done)).await,
             // Several statements in one request are one transaction.
-            Migration::Sql(sql) => client.batch_execute(&format!("{sql}; {done}")).await?,
+            Migration::Sql(sql) => store.in_time(run(client, &format!("{sql}; {done}"))).await,
             Migration::Index { name, table } => {
+                // As long as it takes: that depends on the rows, and on others who read them.
                 if is_half_built(client, name).await? {
-                    let drop = format!("DROP INDEX CONCURRENTLY IF EXISTS {name}");
-                    client.batch_execute(&drop).await?;
+                    run(client, &format!("DROP INDEX CONCURRENTLY IF EXISTS {name}")).await?;
                 }
                 let build = format!(
                     "CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON {table} (thread_id)"
                 );
-                client.batch_execute(&build).await?;
-                client.batch_execute(&done).await?;
+                run(client, &build).await?;
+                store.in_time(run(client, &done)).await
             }
         }
-        Ok(())
     }
 }
 

@@ -54,8 +54,8 @@ pub struct PostgresOptions {
     /// How long a call waits for the server's answer before it fails, and its connection with it; the
     /// server is asked to stop. Whether the call took effect is unknown then.
     pub answer_limit: Duration,
-    /// How long a call is made again and again while the server cannot be reached or breaks
-    /// connections off, as when it is restarted, before the call fails.
+    /// How long a call, or opening the database, is tried again and again while the server cannot be
+    /// reached or breaks connections off, as when it is restarted, before it fails.
     pub outage_limit: Duration,
     /// Certificates of the authorities that `sslmode=verify-full` believes, as PEM. Without them it
     /// believes those that browsers do.
@@ -103,7 +103,8 @@ pub struct PostgresSaver {
 
 impl PostgresSaver {
     /// Opens the database with the default options, making its tables where they are missing; that
-    /// takes a second connection meanwhile.
+    /// takes a second connection meanwhile. The limits of [`PostgresOptions`] hold for it, but for the
+    /// building of an index, which takes as long as it takes.
     ///
     /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=...`, with several
     /// hosts if need be, which are tried in order. Of its parameters are supported `sslmode`
