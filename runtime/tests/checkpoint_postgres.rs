@@ -194,9 +194,15 @@ fn a_damaged_value_is_named() {
             ("UPDATE checkpoints SET metadata = '{}'", "metadata"),
             (
                 "UPDATE checkpoints SET metadata = '{\"source\": \"loop\", \"step\": 1}', \
-                 checkpoint = checkpoint - 'v'",
+                 checkpoint = jsonb_set(checkpoint, '{channel_versions}', '[]')",
                 "checkpoint",
             ),
+            (
+                "UPDATE checkpoints \
+                 SET checkpoint = jsonb_set(checkpoint, '{channel_versions}', '\"x\"')",
+                "checkpoint",
+            ),
+            ("UPDATE checkpoints SET checkpoint = checkpoint - 'v'", "checkpoint"),
             ("UPDATE checkpoints SET checkpoint = '[]'", "checkpoint"),
         ] {
             client.batch_execute(damage).await.unwrap();
@@ -209,6 +215,26 @@ fn a_damaged_value_is_named() {
             saver.list("t", None, Default::default()).await.unwrap_err();
         }
         saver.delete_thread("t").await.expect("it can go nevertheless");
+    });
+}
+
+/// It does not say which values it holds, so that none may go.
+#[test]
+fn a_damaged_checkpoint_keeps_its_values() {
+    with_saver("damaged-sweep", |saver, client| async move {
+        put(&*saver, holding(0, vec![Value::Nil])).await.unwrap();
+        let mut of_run = metadata(Source::Loop, 1);
+        of_run.extra.insert("run_id".to_owned(), "r".into());
+        let second = holding(1, vec![Value::Nil]);
+        saver.put(Put::new(&key("t", ""), Some(&id(0)), second, of_run)).await.unwrap();
+        let damage = format!(
+            "UPDATE checkpoints SET checkpoint = jsonb_set(checkpoint, '{{channel_versions}}', '1') \
+             WHERE checkpoint_id = '{}'",
+            id(0)
+        );
+        client.batch_execute(&damage).await.unwrap();
+        saver.delete_for_runs(&["r".into()]).await.unwrap();
+        assert_eq!(rows(&client, "SELECT 1 FROM checkpoint_blobs").await, ["1", "1"]);
     });
 }
 

@@ -6,6 +6,20 @@
 
 use postgres_protocol::escape::escape_literal;
 
+/// Channels and versions that a document tells, as rows. A damaged one tells none here: it is read and
+/// named by us, where the server would fail without a name.
+macro_rules! versions_of {
+    ($document:literal) => {
+        concat!(
+            "jsonb_each_text(CASE jsonb_typeof(",
+            $document,
+            " -> 'channel_versions') WHEN 'object' THEN ",
+            $document,
+            " -> 'channel_versions' END)"
+        )
+    };
+}
+
 /// What a read gives back: one answer with rows of three kinds, from one snapshot. A checkpoint has
 /// kind 0, the value of a channel kind 1, a pending write kind 2. Each channel's value is in it once,
 /// however many of the checkpoints hold it.
@@ -32,7 +46,9 @@ SELECT 1, b.checkpoint_ns, NULL::text, b.channel, b.version, b.type,
     NULL::jsonb, NULL::jsonb, b.blob, 0
 FROM (
     SELECT DISTINCT t.checkpoint_ns, v.key, v.value
-    FROM target t CROSS JOIN LATERAL jsonb_each_text(t.checkpoint -> 'channel_versions') v
+    FROM target t CROSS JOIN LATERAL ",
+            versions_of!("t.checkpoint"),
+            " v
 ) held
 CROSS JOIN LATERAL (
     SELECT * FROM checkpoint_blobs
@@ -328,17 +344,25 @@ WITH writes_gone AS (
 DELETE FROM checkpoints
 WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id < $3 AND checkpoint_id <> ALL ($4)";
 
-/// Values that no checkpoint of a thread holds any more. Thread.
-pub(super) const SWEEP: &str = "
+/// Values that no checkpoint of a thread holds any more; none for as long as one of them does not say
+/// what it holds. Thread.
+pub(super) const SWEEP: &str = concat!(
+    "
 DELETE FROM checkpoint_blobs b
 WHERE b.thread_id = $1 AND NOT EXISTS (
     SELECT 1 FROM (
         SELECT c.checkpoint_ns, v.key, v.value FROM checkpoints c
-        CROSS JOIN LATERAL jsonb_each_text(c.checkpoint -> 'channel_versions') v
+        CROSS JOIN LATERAL ",
+    versions_of!("c.checkpoint"),
+    " v
         WHERE c.thread_id = $1
     ) held
     WHERE held.checkpoint_ns = b.checkpoint_ns AND held.key = b.channel AND held.value = b.version
-)";
+) AND NOT EXISTS (
+    SELECT 1 FROM checkpoints
+    WHERE thread_id = $1 AND jsonb_typeof(checkpoint -> 'channel_versions') <> 'object'
+)"
+);
 
 /// The checkpoints that runs made, and what stands beside them; answers their threads. Runs.
 pub(super) const DELETE_RUNS: &str = "
