@@ -1,8 +1,9 @@
 //! A checkpoint as the JSON document in its row, and the values that do not stand in it.
 //!
-//! Nothing, booleans, numbers and strings stand in the document, if JSON and Postgres's kind of it have
-//! them; every other value is a row of its own, by channel and version. LangGraph refuses the numbers
-//! and strings in between, and reads such rows like any others. Of a delta channel's snapshot the document says `true`.
+//! Nothing, booleans, numbers and strings stand in the document; every other value is a row of its own,
+//! by channel and version. A number or a string that Postgres's JSON does not have is refused, as by
+//! LangGraph, which could not go on from it. The one exception is -0.0, which is a row, as Postgres
+//! would drop its sign. Of a delta channel's snapshot the document says `true`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -86,12 +87,14 @@ enum Inline<'a> {
 }
 
 impl Inline<'_> {
-    /// `None` for a value that has a row of its own: neither NaN nor infinity is JSON, and Postgres
-    /// keeps neither the sign of zero nor U+0000 there.
+    /// `None` for a value that has a row of its own.
     fn of(value: &Value) -> Result<Option<Inline<'_>>, &'static str> {
-        let float = |float: f64| {
-            let is_json = float.is_finite() && (float != 0.0 || float.is_sign_positive());
-            Ok(is_json.then_some(Inline::Float(float)))
+        let float = |float: f64| match float.is_finite() {
+            true if float == 0.0 && float.is_sign_negative() => Ok(None),
+            true => Ok(Some(Inline::Float(float))),
+            false => {
+                Err("JSON has neither NaN nor infinities; they are kept inside a list or a map")
+            }
         };
         match value {
             Value::Nil => Ok(Some(Inline::Word("null"))),
@@ -102,7 +105,9 @@ impl Inline<'_> {
             Value::F64(number) => float(*number),
             Value::String(text) => match text.as_str() {
                 None => Err("a string is not UTF-8"),
-                Some(text) if text.contains('\0') => Ok(None),
+                Some(text) if text.contains('\0') => {
+                    Err("Postgres keeps no U+0000 in a string, unless it is inside a list or a map")
+                }
                 Some(text) => Ok(Some(Inline::Text(text))),
             },
             _ => Ok(None),

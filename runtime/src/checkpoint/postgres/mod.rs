@@ -90,7 +90,8 @@ impl Default for PostgresOptions {
 /// that the call is not known to have taken effect; `Ok` means that the server has committed it.
 ///
 /// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no name may hold
-/// U+0000, a checkpoint that is stored once more keeps its parent, and a value that was changed under its old
+/// U+0000, nor a string that is a channel's whole value, which may not be NaN or an infinity either; a
+/// checkpoint that is stored once more keeps its parent, and a value that was changed under its old
 /// version is not stored again.
 ///
 /// [`Keep::Latest`] and [`Saver::delete_for_runs`] remove values that no checkpoint holds any more. A
