@@ -243,20 +243,17 @@ pub(super) fn inline(text: &str) -> Result<Shared, String> {
     Ok(Arc::new(value))
 }
 
-/// As Python reads it: with a fraction it is a float, without one an integer. One with more than 64
-/// bits is the float that Postgres expanded to it; if there is none, we have no value for it.
+/// As Python reads it: with a fraction or an exponent it is a float, without one an integer. Python has
+/// integers of any size; one with more than 64 bits is refused, as a float would be another number.
 fn number(text: &str) -> Result<Value, String> {
-    if let Ok(small) = text.parse::<i64>() {
-        return Ok(small.into());
+    if !text.contains(['.', 'e', 'E']) {
+        let small = text.parse::<i64>().map(Value::from);
+        let number = small.or_else(|_| text.parse::<u64>().map(Value::from));
+        return number.map_err(|_| format!("the integer {text} has more than 64 bits"));
     }
-    if let Ok(large) = text.parse::<u64>() {
-        return Ok(large.into());
-    }
-    let float: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
-    let is_integer = !text.contains(['.', 'e', 'E']);
-    match float.is_finite() && (!is_integer || format!("{float}") == text) {
-        true => Ok(Value::F64(float)),
-        false => Err(format!("the number {text} has more than 64 bits")),
+    match text.parse::<f64>() {
+        Ok(float) if float.is_finite() => Ok(Value::F64(float)),
+        _ => Err(format!("{text} is no number that a float has room for")),
     }
 }
 
