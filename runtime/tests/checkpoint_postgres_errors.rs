@@ -181,6 +181,8 @@ fn a_database_that_does_not_have_us() {
 
         let problem = refused(&format!("postgres://{role}:not-s3cret@{at}/{database}")).await;
         tells(&problem, ServerProblem::Login, &["28P01", "check user and password"]);
+        let problem = refused(&format!("postgres://{role}@{at}/{database}")).await;
+        tells(&problem, ServerProblem::Login, &["wants a password, and the URL has none"]);
         let problem = refused(&format!("{start}/no_such_database")).await;
         tells(
             &problem,

@@ -1,5 +1,7 @@
 //! What is wrong with a database, and what to do about it.
 
+use std::error::Error as _;
+
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -16,7 +18,7 @@ pub enum ServerProblem {
     NoConnection,
     /// The connection broke, or the server went silent: whether the call took effect is unknown.
     Unknown,
-    /// The user or the password is wrong (28000, 28P01).
+    /// The user or the password is wrong (28000, 28P01), or the URL lacks the password.
     Login,
     /// There is no such database (3D000) or schema (3F000).
     Missing,
@@ -60,14 +62,25 @@ impl ServerProblem {
                 | SqlState::DATATYPE_MISMATCH
                 | SqlState::UNDEFINED_FUNCTION),
             ) => ServerProblem::Tables,
+            None if lacks_password(error) => ServerProblem::Login,
             _ => ServerProblem::Refused,
         }
     }
 }
 
+/// The server asked for a password that we do not have. tokio-postgres says so in words only.
+fn lacks_password(error: &Error) -> bool {
+    error.source().is_some_and(|source| source.to_string() == "password missing")
+}
+
 /// The server's words, and ours where they help.
 pub(super) fn explained(error: &Error) -> String {
-    let Some(db) = error.as_db_error() else { return chain(error) };
+    let Some(db) = error.as_db_error() else {
+        return match lacks_password(error) {
+            true => "the server wants a password, and the URL has none".to_owned(),
+            false => chain(error),
+        };
+    };
     let advice = match *db.code() {
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             "check user and password in the URL"
