@@ -319,25 +319,6 @@ fn many_may_write_and_read_at_once() {
     });
 }
 
-/// When its answer was lost, it is put again, and others may have gone on from it meanwhile.
-#[test]
-fn a_checkpoint_that_others_went_on_from_is_stored() {
-    let Some(server) = Server::get() else { return };
-    block_on(async {
-        let url = server.database("landed");
-        let saver = open(&url, PostgresOptions::default()).await;
-        for n in 0..3 {
-            saver.put(put("t", n)).await.unwrap();
-        }
-        saver.put(put("t", 0)).await.expect("it has no parent, as before");
-        saver.put(put("t", 1)).await.expect("it is stored under its parent");
-        let other = Put { parent: Some(id(7).into()), ..put("t", 1) };
-        let refused = saver.put(other).await;
-        assert!(matches!(refused, Err(SaverError::NotHead { .. })), "{refused:?}");
-        assert_eq!(saver.list("t", None, ListFilter::default()).await.unwrap().len(), 3);
-    });
-}
-
 /// Of several runs that go on from one head, one wins.
 #[test]
 fn one_of_many_rivals_wins() {

@@ -389,3 +389,21 @@ fn a_checkpoint_whose_parent_is_not_the_head_is_refused_on_demand() {
         assert_eq!(all(&*saver, "t").await.len(), 5);
     });
 }
+
+/// When its answer was lost, it is put again, and others may have gone on from it meanwhile.
+#[test]
+fn a_checkpoint_that_others_went_on_from_is_stored() {
+    each("landed", LateWrites::Refused, |saver| async move {
+        let claim = Claim { parent_is_head: true, ..fresh() };
+        let put = |n| Put { claim: claim.clone(), ..nth("t", "", n) };
+        for n in 0..3 {
+            saver.put(put(n)).await.unwrap();
+        }
+        saver.put(put(0)).await.expect("it has no parent, as before");
+        saver.put(put(1)).await.expect("it is stored under its parent");
+        let other = Put { parent: Some(id(7).into()), ..put(1) };
+        let refused = saver.put(other).await;
+        assert!(matches!(refused, Err(SaverError::NotHead { .. })), "{refused:?}");
+        assert_eq!(short(&*saver, "t").await, ["2 +0", "1 +0", "0 +0"]);
+    });
+}

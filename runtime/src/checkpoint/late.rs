@@ -11,7 +11,8 @@ pub(super) fn check(thread: &str, claim: &Claim, deletions: u32) -> Result<(), S
 }
 
 /// Refuses a checkpoint that would make a fork, if its writer does not want one. To store it again
-/// under its id is no fork.
+/// under its id is no fork: whoever asks has seen to it that it is not stored with this parent already,
+/// as one is whose answer was lost, and from which others may have gone on.
 pub(super) fn check_head(
     thread: &str,
     claim: &Claim,

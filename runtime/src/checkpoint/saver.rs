@@ -254,7 +254,8 @@ pub struct Claim {
     pub deletions: Option<u32>,
     /// Refuse a checkpoint whose parent is not the head of its thread and namespace
     /// ([`SaverError::NotHead`]). Of two runs on one thread the second is then told, where its
-    /// checkpoint would have made a fork. Pending writes have no parent and are not refused.
+    /// checkpoint would have made a fork. One that is stored with this parent already is stored once
+    /// more, wherever the head is. Pending writes have no parent and are not refused.
     pub parent_is_head: bool,
 }
 

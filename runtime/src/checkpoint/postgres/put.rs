@@ -40,24 +40,13 @@ impl CheckpointRows {
         self.send(client, sql::PUT_AT_HEAD, sql::Rows::Arrays).await
     }
 
-    /// Is it stored already? One whose answer was lost may have landed, and others may have gone on
-    /// from it. Says so if it is not, and the parent is not the head.
-    pub async fn is_stored(&self, client: &Client) -> Result<bool, Failure> {
+    /// Says so if the parent is not the head.
+    pub async fn check_head(&self, client: &Client) -> Result<(), Failure> {
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
-        let (id, parent) = (&*self.id, self.parent.as_deref());
-        let parameters: [Parameter<'_>; 4] = [
-            (&thread, Type::TEXT),
-            (&namespace, Type::TEXT),
-            (&id, Type::TEXT),
-            (&parent, Type::TEXT),
-        ];
-        let rows = query(client, sql::HEAD, &parameters).await?;
-        let Some(row) = rows.first() else { return Ok(false) };
-        let (head, is_stored): (Option<&str>, bool) = (row.try_get(0)?, row.try_get(1)?);
-        if !is_stored {
-            late::check_head(thread, &self.claim, id, parent, head)?;
-        }
-        Ok(is_stored)
+        let at = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
+        let found = query(client, sql::HEAD, &at).await?;
+        let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
+        Ok(late::check_head(thread, &self.claim, &self.id, self.parent.as_deref(), found)?)
     }
 
     async fn send(

@@ -189,13 +189,18 @@ pub(super) fn put(values: Rows) -> String {
     format!("WITH values_stored AS ({values}) {CHECKPOINT}")
 }
 
-/// The parent is the head, or the checkpoint is, which is then stored once more.
+/// The parent is the head, or the checkpoint is, which is then stored once more; or it is stored under
+/// its parent, and others have gone on from it.
 macro_rules! at_head {
     () => {
-        "coalesce((
+        "(coalesce((
         SELECT max(c.checkpoint_id) FROM checkpoints c
         WHERE c.thread_id = $1 AND c.checkpoint_ns = $2
-    ), '') IN (coalesce($4, ''), $3)"
+    ), '') IN (coalesce($4, ''), $3) OR EXISTS (
+        SELECT 1 FROM checkpoints c
+        WHERE c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = $3
+            AND coalesce(c.parent_checkpoint_id, '') = coalesce($4, '')
+    ))"
     };
 }
 
@@ -244,15 +249,9 @@ pub(super) fn fail_if_deleted(thread: &str, times: u32) -> String {
     )
 }
 
-/// The greatest id, or null, and whether the checkpoint is stored with this parent. Thread, namespace,
-/// id, parent.
-pub(super) const HEAD: &str = "
-SELECT max(c.checkpoint_id), EXISTS (
-    SELECT 1 FROM checkpoints
-    WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3
-        AND coalesce(parent_checkpoint_id, '') = coalesce($4, '')
-)
-FROM checkpoints c WHERE c.thread_id = $1 AND c.checkpoint_ns = $2";
+/// The greatest id, or null. Thread, namespace.
+pub(super) const HEAD: &str =
+    "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = $1 AND checkpoint_ns = $2";
 
 /// Everything of a thread. All parts of a statement see the same moment.
 macro_rules! delete_thread {

@@ -83,11 +83,10 @@ impl Rows {
             // Two that both found their parent at the head would make a fork.
             let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.deletions());
             let put = Box::pin(rows.store_at_head(client));
-            if transaction(client, &begin, vec![put]).await? == [1]
-                || rows.is_stored(client).await?
-            {
+            if transaction(client, &begin, vec![put]).await? == [1] {
                 return Ok(());
             }
+            rows.check_head(client).await?;
             // What was in the way is gone meanwhile.
         }
     }

@@ -87,7 +87,23 @@ pub(super) fn check(
         "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ?1 AND checkpoint_ns = ?2",
     )?;
     let head: Option<String> = select.query_row([thread, &*row.key.namespace], |row| row.get(0))?;
-    Ok(late::check_head(thread, claim, row.id, row.parent, head.as_deref())?)
+    match late::check_head(thread, claim, row.id, row.parent, head.as_deref()) {
+        Err(_) if is_stored(file, row)? => Ok(()),
+        checked => Ok(checked?),
+    }
+}
+
+/// Is there a checkpoint of this id with this parent?
+fn is_stored(file: &OpenFile, row: &CheckpointRow<'_>) -> rusqlite::Result<bool> {
+    let mut select = file.connection.prepare_cached(
+        "SELECT EXISTS (
+            SELECT 1 FROM checkpoints
+            WHERE thread_id = ?1 AND checkpoint_ns = ?2 AND checkpoint_id = ?3
+                AND coalesce(parent_checkpoint_id, '') = coalesce(?4, '')
+        )",
+    )?;
+    let at = params![&*row.key.thread, &*row.key.namespace, row.id, row.parent];
+    select.query_row(at, |row| row.get(0))
 }
 
 /// Refuses a writer that looked at the thread before it was deleted. To be called in the transaction
