@@ -166,7 +166,7 @@ async fn read(
         }
         tuples.push(CheckpointTuple {
             key: ThreadKey { thread: thread.clone(), namespace: found.namespace.into() },
-            writes: found.writes(&answer)?,
+            writes: found.writes(answer)?,
             checkpoint,
             metadata,
             parent,

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::connection::{Failure, OpenFile};
 use super::rows::CheckpointRow;
