@@ -159,6 +159,7 @@ fn a_server_that_is_not_up_yet() {
         let url = format!("{start}@127.0.0.1:{port}/{database}");
         let doors = Doors::production();
         tokio::select! {
+            biased;
             opened = PostgresSaver::open(&url, &doors) => drop(opened.unwrap()),
             () = later => {}
         }

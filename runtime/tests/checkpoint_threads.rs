@@ -394,7 +394,7 @@ fn a_checkpoint_whose_parent_is_not_the_head_is_refused_on_demand() {
 #[test]
 fn a_checkpoint_that_others_went_on_from_is_stored() {
     each("landed", LateWrites::Refused, |saver| async move {
-        let claim = Claim { parent_is_head: true, ..fresh() };
+        let claim = Claim { parent_is_head: true, ..Claim::default() };
         let put = |n| Put { claim: claim.clone(), ..nth("t", "", n) };
         for n in 0..3 {
             saver.put(put(n)).await.unwrap();
