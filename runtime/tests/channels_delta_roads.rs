@@ -19,7 +19,6 @@ use durasim_runtime::{
     CompiledGraph, Doors, Durability, END, NodeContext, NodeError, Profile, START, State,
     StateGraph, Update,
 };
-use futures::FutureExt;
 use serde_json::json;
 
 fn input() -> Input {
