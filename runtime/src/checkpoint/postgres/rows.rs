@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
@@ -45,13 +46,13 @@ async fn one(
     client: &Client,
     key: &ThreadKey,
     id: Option<&str>,
-    [latest, this]: [&str; 2],
+    [latest, this]: [sql::Read; 2],
 ) -> Result<Vec<Row>, Failure> {
     let (thread, namespace) = (&*key.thread, &*key.namespace);
     let mut parameters: Vec<Parameter<'_>> = vec![(&thread, Type::TEXT), (&namespace, Type::TEXT)];
-    let Some(id) = &id else { return query(client, latest, &parameters).await };
+    let Some(id) = &id else { return ask(client, &latest, &parameters).await };
     parameters.push((id, Type::TEXT));
-    query(client, this, &parameters).await
+    ask(client, &this, &parameters).await
 }
 
 pub(super) async fn list(
@@ -74,9 +75,9 @@ pub(super) async fn list(
     let wanted = serde_json::Value::Object(wanted).to_string();
     let wanted = (!filter.metadata.is_empty()).then_some(Jsonb(&wanted));
     let limit: Option<i64> = filter.limit.filter(|_| decides).and_then(|n| n.try_into().ok());
-    let rows = query(
+    let rows = ask(
         client,
-        sql::LIST,
+        &sql::LIST,
         &[
             (&name, Type::TEXT),
             (&namespace, Type::TEXT),
@@ -93,6 +94,19 @@ pub(super) async fn list(
     });
     tuples.truncate(filter.limit.unwrap_or(usize::MAX));
     Ok(tuples)
+}
+
+async fn ask(
+    client: &Client,
+    read: &sql::Read,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Row>, Failure> {
+    match query(client, read.plain, parameters).await {
+        Err(Failure::Sql(error)) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
+            query(client, read.guarded, parameters).await
+        }
+        answer => answer,
+    }
 }
 
 /// The rows of an answer by their kind. Columns as told with the statements.

@@ -6,9 +6,16 @@
 
 use postgres_protocol::escape::escape_literal;
 
-/// Channels and versions that a document tells, as rows. A damaged one tells none here: it is read and
-/// named by us, where the server would fail without a name.
+/// Channels and versions that a document tells, as rows. The server fails (22023), without a name, where
+/// they are damaged.
 macro_rules! versions_of {
+    ($document:literal) => {
+        concat!("jsonb_each_text(", $document, " -> 'channel_versions')")
+    };
+}
+
+/// As `versions_of`, with none where they are damaged. Planning that costs the server 10 us more.
+macro_rules! sound_versions_of {
     ($document:literal) => {
         concat!(
             "jsonb_each_text(CASE jsonb_typeof(",
@@ -31,6 +38,12 @@ macro_rules! versions_of {
 /// (task, channel, type), then the checkpoint, its metadata, the bytes and the index.
 macro_rules! read {
     ($which:literal) => {
+        Read {
+            plain: read!($which, versions_of!("t.checkpoint")),
+            guarded: read!($which, sound_versions_of!("t.checkpoint")),
+        }
+    };
+    ($which:literal, $versions:expr) => {
         concat!(
             "WITH target AS (
     SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata
@@ -47,7 +60,7 @@ SELECT 1, b.checkpoint_ns, NULL::text, b.channel, b.version, b.type,
 FROM (
     SELECT DISTINCT t.checkpoint_ns, v.key, v.value
     FROM target t CROSS JOIN LATERAL ",
-            versions_of!("t.checkpoint"),
+            $versions,
             " v
 ) held
 CROSS JOIN LATERAL (
@@ -66,18 +79,31 @@ INNER JOIN checkpoint_writes w ON w.thread_id = $1 AND w.checkpoint_ns = t.check
     };
 }
 
+/// A read, and how it is asked once more where the server could not read a document, so that we do and
+/// name it.
+pub(super) struct Read {
+    pub plain: &'static str,
+    pub guarded: &'static str,
+}
+
 /// Thread, namespace, id.
-pub(super) const GET: &str = read!("AND checkpoint_ns = $2 AND checkpoint_id = $3");
+pub(super) const GET: Read = read!("AND checkpoint_ns = $2 AND checkpoint_id = $3");
 
 /// Thread, namespace.
-pub(super) const GET_LATEST: &str =
+pub(super) const GET_LATEST: Read =
     read!("AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1");
 
 /// Beside what a read gives, how often the thread was deleted, if ever: as the index of a row of kind 3.
 macro_rules! look {
     ($which:literal) => {
+        Read {
+            plain: look!($which, versions_of!("t.checkpoint")),
+            guarded: look!($which, sound_versions_of!("t.checkpoint")),
+        }
+    };
+    ($which:literal, $versions:expr) => {
         concat!(
-            read!($which),
+            read!($which, $versions),
             "
 UNION ALL
 SELECT 3, ''::text, NULL::text, NULL::text, NULL::text, NULL::text,
@@ -88,14 +114,14 @@ FROM durasim_deleted WHERE thread_id = $1"
 }
 
 /// Thread, namespace, id.
-pub(super) const LOOK: &str = look!("AND checkpoint_ns = $2 AND checkpoint_id = $3");
+pub(super) const LOOK: Read = look!("AND checkpoint_ns = $2 AND checkpoint_id = $3");
 
 /// Thread, namespace.
-pub(super) const LOOK_AT_LATEST: &str =
+pub(super) const LOOK_AT_LATEST: Read =
     look!("AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1");
 
 /// Thread; namespace, upper bound of ids, part of the metadata, and limit, each of which may be null.
-pub(super) const LIST: &str = read!(
+pub(super) const LIST: Read = read!(
     "AND ($2::text IS NULL OR checkpoint_ns = $2) AND ($3::text IS NULL OR checkpoint_id < $3)
         AND ($4::jsonb IS NULL OR metadata @> $4)
     ORDER BY checkpoint_id DESC, checkpoint_ns LIMIT $5"
@@ -352,7 +378,7 @@ WHERE b.thread_id = $1 AND NOT EXISTS (
     SELECT 1 FROM (
         SELECT c.checkpoint_ns, v.key, v.value FROM checkpoints c
         CROSS JOIN LATERAL ",
-    versions_of!("c.checkpoint"),
+    sound_versions_of!("c.checkpoint"),
     " v
         WHERE c.thread_id = $1
     ) held
