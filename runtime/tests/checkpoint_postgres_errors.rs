@@ -13,7 +13,7 @@ use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::Source;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver, ServerProblem};
 use durasim_runtime::checkpoint::saver::{Put, Saver, SaverError};
-use postgres_support::{Server, connect};
+use postgres_support::{Server, connect, rows};
 
 async fn open(url: &str) -> Result<Arc<PostgresSaver>, SaverError> {
     let options =
@@ -131,6 +131,15 @@ fn tables_that_are_locked_are_not_waited_for_for_ever() {
         let opened = tokio::time::timeout(Duration::from_secs(10), opened).await.unwrap();
         let problem = opened.err().expect("nobody answers");
         tells(&problem, ServerProblem::Unknown, &["no answer within 300ms"]);
+        // Nor does anything of it go on at the server.
+        let waiting = "SELECT 1 FROM pg_locks l INNER JOIN pg_database d ON d.oid = l.database \
+             WHERE NOT granted AND datname = current_database()";
+        let over = async {
+            while !rows(&client, waiting).await.is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), over).await.expect("it is stopped");
     });
 }
 

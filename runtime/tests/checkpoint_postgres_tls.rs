@@ -6,11 +6,13 @@ mod checkpoint_support;
 mod postgres_support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use checkpoint_support::{block_on, vectors};
+use checkpoint_support::{block_on, key, vectors};
 use durasim_cluster::{Cluster, URL};
 use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
+use durasim_runtime::checkpoint::saver::Saver;
 use postgres_support::{connect, rows};
 
 async fn open(url: &str, roots: Option<&str>) -> Result<Arc<PostgresSaver>, String> {
@@ -43,6 +45,23 @@ async fn encrypted(client: &tokio_postgres::Client) -> Vec<String> {
     rows(client, statement).await
 }
 
+/// Whoever asks the server to stop comes in the same way.
+async fn is_stopped(client: &tokio_postgres::Client, saver: &dyn Saver) {
+    client.batch_execute("BEGIN; LOCK TABLE checkpoints").await.expect("a lock");
+    let key = key("t", "");
+    let read = tokio::time::timeout(Duration::from_millis(100), saver.get_tuple(&key, None));
+    read.await.expect_err("it waits for the lock");
+    let waiting = "SELECT 1 FROM pg_locks l INNER JOIN pg_database d ON d.oid = l.database \
+         WHERE NOT granted AND datname = current_database()";
+    let stopped = async {
+        while !rows(client, waiting).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), stopped).await.expect("it is stopped");
+    client.batch_execute("COMMIT").await.expect("an end");
+}
+
 #[test]
 fn a_mode_is_what_it_is_to_libpq() {
     if std::env::var_os(URL).is_some() {
@@ -68,8 +87,9 @@ fn a_mode_is_what_it_is_to_libpq() {
             (&named, "verify-full", roots, "t"),
         ] {
             let saver = open(&format!("{url}&sslmode={mode}"), roots).await.expect(mode);
-            durasim_runtime::Saver::delete_thread(&*saver, "t").await.expect(mode);
+            saver.delete_thread("t").await.expect(mode);
             assert_eq!(encrypted(&client).await, [encrypts], "{mode}");
+            is_stopped(&client, &*saver).await;
             drop(saver);
             while !encrypted(&client).await.is_empty() {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -165,10 +165,10 @@ impl Store {
     }
 
     /// A connection beside those of the pool.
-    pub(super) async fn connect(&self) -> Result<Link, Failure> {
+    pub(super) async fn connect(&self) -> Result<Lent, Failure> {
         let made = pin!(self.pool.manager().connect());
         match select(made, self.doors.clock.sleep(self.options.acquire_limit)).await {
-            Either::Left((result, _)) => result,
+            Either::Left((result, _)) => result.map(Lent::own),
             Either::Right(_) => Err(self.no_connection()),
         }
     }
@@ -225,13 +225,9 @@ impl Store {
     }
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
-        let lent = Lent::new(self.acquire().await?);
+        let lent = Lent::pooled(self.acquire().await?);
         let result = self.in_time(attempt(data, lent.client())).await;
-        match &result {
-            Err(Failure::Lost(_)) => lent.discard(),
-            Err(Failure::Silent(_)) => drop(lent),
-            _ => lent.give_back(),
-        }
+        lent.end(&result);
         result
     }
 

@@ -12,7 +12,7 @@ use tokio_postgres::tls::TlsConnect;
 use tokio_postgres::{CancelToken, Client, Error};
 
 use super::connection::Connecting;
-use super::errors::chain;
+use super::errors::{Failure, chain};
 use super::target::Server;
 use super::tls::Tls;
 use crate::doors::{Doors, Io};
@@ -26,7 +26,7 @@ pub(super) struct Link {
     client: Client,
     /// To the task that does the connection's work. Dropping a call cannot start a task of its own,
     /// as there may be nothing left to run it.
-    dismissal: Option<oneshot::Sender<Object<Connecting>>>,
+    dismissal: Option<oneshot::Sender<Held>>,
 }
 
 impl Deref for Link {
@@ -37,43 +37,72 @@ impl Deref for Link {
     }
 }
 
-/// A connection that is lent to an attempt. Unless it is given back, it is dismissed.
-pub(super) struct Lent(Option<Object<Connecting>>);
+/// A connection of the pool, or one beside it.
+enum Held {
+    Pooled(Object<Connecting>),
+    Own(Link),
+}
+
+impl Held {
+    fn link(&mut self) -> &mut Link {
+        match self {
+            Held::Pooled(link) => link,
+            Held::Own(link) => link,
+        }
+    }
+
+    fn client(&self) -> &Client {
+        match self {
+            Held::Pooled(link) => link,
+            Held::Own(link) => link,
+        }
+    }
+
+    /// Never to be used again.
+    fn discard(self) {
+        if let Held::Pooled(link) = self {
+            drop(Object::take(link));
+        }
+    }
+}
+
+/// A connection that is lent. Unless its work comes to an end, it is dismissed.
+pub(super) struct Lent(Option<Held>);
 
 impl Lent {
-    pub fn new(link: Object<Connecting>) -> Lent {
-        Lent(Some(link))
+    pub fn pooled(link: Object<Connecting>) -> Lent {
+        Lent(Some(Held::Pooled(link)))
+    }
+
+    pub fn own(link: Link) -> Lent {
+        Lent(Some(Held::Own(link)))
     }
 
     pub fn client(&self) -> &Client {
-        self.0.as_ref().expect("it is lent for as long as this is there")
+        self.0.as_ref().expect("it is lent for as long as this is there").client()
     }
 
-    /// Everything that was sent is answered.
-    pub fn give_back(mut self) {
-        drop(self.0.take());
-    }
-
-    /// The connection is broken, and nothing runs on it.
-    pub fn discard(mut self) {
-        self.0.take().into_iter().for_each(discard);
+    /// The work came to an end: the pool has its connection again, if that is still good.
+    pub fn end<T>(mut self, result: &Result<T, Failure>) {
+        match result {
+            // The server may be at it still.
+            Err(Failure::Silent(_)) => {}
+            Err(Failure::Lost(_)) => self.0.take().into_iter().for_each(Held::discard),
+            _ => drop(self.0.take()),
+        }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let Some(mut link) = self.0.take() else { return };
-        let left = match link.dismissal.take() {
-            Some(dismissal) => dismissal.send(link).err(),
-            None => Some(link),
+        let Some(mut held) = self.0.take() else { return };
+        let left = match held.link().dismissal.take() {
+            Some(dismissal) => dismissal.send(held).err(),
+            None => Some(held),
         };
         // The task is over, and the connection with it.
-        left.into_iter().for_each(discard);
+        left.into_iter().for_each(Held::discard);
     }
-}
-
-fn discard(link: Object<Connecting>) {
-    drop(Object::take(link));
 }
 
 /// What does the work of a connection.
@@ -95,7 +124,7 @@ impl Keeper {
         drop(executor.spawn("postgres", async move {
             let ended = match select(work, dismissed).await {
                 Either::Left((ended, _)) => ended,
-                Either::Right((Ok(link), work)) => self.stop(link, work).await,
+                Either::Right((Ok(held), work)) => self.stop(held, work).await,
                 // The client is gone.
                 Either::Right((Err(_), work)) => work.await,
             };
@@ -107,21 +136,21 @@ impl Keeper {
     }
 
     /// Has the server stop, and ends the connection.
-    async fn stop(&self, link: Object<Connecting>, work: Work) -> Result<(), Error> {
-        let token = link.cancel_token();
+    async fn stop(&self, held: Held, work: Work) -> Result<(), Error> {
+        let token = held.client().cancel_token();
         let stopped = async {
             if let Err(problem) = self.cancel(token).await {
                 tracing::debug!("postgres was not asked to stop: {problem}");
             }
             // Behind everything that was sent.
-            link.batch_execute("").await
+            held.client().batch_execute("").await
         };
         let stopped = Box::pin(select(Box::pin(stopped), self.doors.clock.sleep(STOP_LIMIT)));
         let work = match select(stopped, work).await {
             Either::Left((Either::Left(_), work)) => Some(work),
             Either::Left((Either::Right(_), _)) | Either::Right(_) => None,
         };
-        discard(link);
+        held.discard();
         match work {
             Some(work) => work.await,
             None => Ok(()),

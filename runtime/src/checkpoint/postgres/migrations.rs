@@ -107,30 +107,43 @@ fn is_overtaken(failure: &Failure) -> bool {
 
 /// Makes what is missing. May be repeated.
 async fn make(store: &Store) -> Result<(), Failure> {
-    let late_writes = store.options.late_writes;
-    let client = store.connect().await?;
-    store.in_time(check_shape(&client)).await?;
-    if store.in_time(is_done(&client, late_writes)).await? {
+    let lent = store.connect().await?;
+    let made = make_over(store, lent.client()).await;
+    lent.end(&made);
+    made
+}
+
+async fn make_over(store: &Store, client: &Client) -> Result<(), Failure> {
+    store.in_time(check_shape(client)).await?;
+    if store.in_time(is_done(client, store.options.late_writes)).await? {
         return Ok(());
     }
-    let migrator = store.connect().await?;
+    let lent = store.connect().await?;
+    let made = make_alone(store, client, lent.client()).await;
+    lent.end(&made);
+    made
+}
+
+/// Makes what is missing under the lock, which the migrator holds, or waits until somebody else has.
+async fn make_alone(store: &Store, client: &Client, migrator: &Client) -> Result<(), Failure> {
+    let late_writes = store.options.late_writes;
     // Whoever is not first does not queue for the lock: a statement that waits has a moment that it
     // sees, and building an index waits until everybody's moment is past.
-    while !store.in_time(try_lock(&migrator)).await? {
+    while !store.in_time(try_lock(migrator)).await? {
         store.doors.clock.sleep(super::connection::MIGRATOR_PAUSE).await;
-        if store.in_time(is_done(&client, late_writes)).await? {
+        if store.in_time(is_done(client, late_writes)).await? {
             return Ok(());
         }
     }
-    let newest = store.in_time(version(&client)).await?;
+    let newest = store.in_time(version(client)).await?;
     for (number, migration) in (0..).zip(&MIGRATIONS).skip((newest + 1) as usize) {
-        migration.apply(store, &client, number).await?;
+        migration.apply(store, client, number).await?;
     }
     if late_writes == LateWrites::Refused {
-        store.in_time(run(&client, DELETIONS)).await?;
+        store.in_time(run(client, DELETIONS)).await?;
     }
-    store.in_time(check_shape(&client)).await?;
-    store.in_time(run(&migrator, "COMMIT")).await
+    store.in_time(check_shape(client)).await?;
+    store.in_time(run(migrator, "COMMIT")).await
 }
 
 async fn run(client: &Client, statements: &str) -> Result<(), Failure> {
