@@ -3,7 +3,7 @@
 //! One statement sees one moment, which is taken before it waits for any lock. So the lock is a
 //! statement of its own, in front: the next one in the transaction sees everything that was done
 //! under the lock before. All are sent at once, which keeps them one round trip, and which leaves
-//! nothing half open when the caller goes away: what was sent is done, `COMMIT` included.
+//! nothing half open when the caller goes away: `COMMIT` was sent as well, and undoes what was stopped.
 
 use futures::future::join3;
 use tokio_postgres::Client;
