@@ -34,6 +34,12 @@ fn put(thread: &str, n: u32) -> Put {
     Put { claim: claim(), ..Put::new(&key(thread, ""), parent.as_deref(), checkpoint(n), metadata) }
 }
 
+/// Wherever the head is: such a put is a prepared one, if statements are.
+fn put_anywhere(n: u32) -> Put {
+    let claim = Claim { parent_is_head: false, ..claim() };
+    Put { claim, ..put("t", n) }
+}
+
 fn writes(thread: &str, n: u32) -> PutWrites {
     let writes = (0..5).map(|k| ("steps".into(), shared(k))).collect();
     PutWrites { claim: claim(), ..PutWrites::new(&key(thread, ""), &id(n), "task", "", writes) }
@@ -82,6 +88,7 @@ async fn drop_everywhere<T>(
             saver.put(put("t", k)).await.unwrap();
             saver.put_writes(writes("t", k)).await.unwrap();
         }
+        saver.put(put_anywhere(1)).await.unwrap();
         let result = poll_and_drop(call(saver), n).await;
         // Over the only connection there is: what was sent before comes first.
         let after = get(saver, "t").await;
@@ -110,8 +117,13 @@ fn a_call_may_be_dropped_wherever_it_waits() {
     let Some(server) = Server::get() else { return };
     block_on(async {
         let url = server.database("dropped");
-        let saver = open(&url, one_connection()).await;
         let client = connect(&url).await;
+        let options = PostgresOptions { prepared_statements: true, ..one_connection() };
+        let saver = open(&url, options).await;
+        drop_everywhere(&saver, &client, &["2 4 10", "3 6 10"], |s| s.put(put_anywhere(2))).await;
+        drop_everywhere(&saver, &client, &["2 4 10", "2 4 15"], |s| s.put_writes(writes("t", 2)))
+            .await;
+        let saver = open(&url, one_connection()).await;
         drop_everywhere(&saver, &client, &["2 4 10", "3 6 10"], |s| s.put(put("t", 2))).await;
         drop_everywhere(&saver, &client, &["2 4 10", "2 4 15"], |s| s.put_writes(writes("t", 2)))
             .await;

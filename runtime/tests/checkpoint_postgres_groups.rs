@@ -189,16 +189,27 @@ fn together_is_as_one_by_one() {
     let config = ProptestConfig { failure_persistence: None, cases: 64, rng_seed, ..default };
     proptest!(config, |(deeds in vec(deed(), 1..14), was_deleted in any::<bool>())| {
         let case = count.fetch_add(1, Ordering::Relaxed);
-        let (together, alone, in_file) = block_on(async {
+        let (together, alone, prepared, in_file) = block_on(async {
             let saver = PostgresSaver::open(&url, &Doors::production()).await.unwrap();
             let (a, b) = (format!("a{case}"), format!("b{case}"));
             let together = play(&*saver, &a, &deeds, was_deleted, true).await;
             let alone = play(&*saver, &b, &deeds, was_deleted, false).await;
             saver.close();
+            let options = PostgresOptions { prepared_statements: true, ..Default::default() };
+            let saver = PostgresSaver::open_with(&url, &Doors::production(), options);
+            let saver = saver.await.unwrap();
+            // The second time, its statements are there.
+            let (c, d) = (format!("c{case}"), format!("d{case}"));
+            let first = play(&*saver, &c, &deeds, was_deleted, true).await;
+            let prepared = [first, play(&*saver, &d, &deeds, was_deleted, true).await];
+            saver.close();
             let saver = SqliteSaver::open(file.path(), &Doors::production()).await.unwrap();
-            (together, alone, play(&*saver, &a, &deeds, was_deleted, true).await)
+            (together, alone, prepared, play(&*saver, &a, &deeds, was_deleted, true).await)
         });
         prop_assert_eq!(&together, &alone, "one by one");
+        for prepared in &prepared {
+            prop_assert_eq!(&together, prepared, "prepared");
+        }
         prop_assert_eq!(&together, &in_file, "SQLite");
     });
 }

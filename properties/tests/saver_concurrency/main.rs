@@ -14,7 +14,7 @@ use durasim_models::postgres::{Pooler, PoolerSettings};
 use durasim_models::{Postgres, PostgresSettings};
 use durasim_properties::world::doors_of;
 use durasim_runtime::Saver;
-use durasim_runtime::checkpoint::postgres::PostgresSaver;
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::checkpoint::sqlite::SqliteSaver;
 use durasim_sim::{RunOptions, World, run};
 
@@ -100,15 +100,27 @@ fn on_postgres(
     process: &'static str,
 ) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>> {
     Box::pin(async move {
-        if world.find(Postgres::NAME).is_none() {
-            drop(Postgres::new(PostgresSettings::default()).serve(&world));
-        }
-        let process = world.process(process, process, |_| Box::pin(std::future::pending()));
-        let opening =
-            PostgresSaver::open("postgres://durasim@postgres/durasim", &doors_of(&process));
-        let saver: Arc<dyn Saver> = opening.await.expect("the database opens");
-        saver
+        serve(&world);
+        open(&world, process, "postgres", PostgresOptions::default()).await
     })
+}
+
+fn serve(world: &World) {
+    if world.find(Postgres::NAME).is_none() {
+        drop(Postgres::new(PostgresSettings::default()).serve(world));
+    }
+}
+
+async fn open(
+    world: &World,
+    process: &'static str,
+    server: &str,
+    options: PostgresOptions,
+) -> Arc<dyn Saver> {
+    let process = world.process(process, process, |_| Box::pin(std::future::pending()));
+    let url = format!("postgres://durasim@{server}/durasim");
+    let opening = PostgresSaver::open_with(&url, &doors_of(&process), options);
+    opening.await.expect("the database opens")
 }
 
 #[test]
@@ -121,29 +133,67 @@ fn two_processes_on_postgres() {
     play(seeds(), &["one", "two"], on_postgres).hold();
 }
 
-/// As [`on_postgres`], behind a pooler that lends a connection for a transaction: fewer of them than
-/// the savers would have.
-fn behind_a_pooler(
+#[test]
+fn two_processes_that_prepare_statements() {
+    play(seeds(), &["one", "two"], |world, process| {
+        Box::pin(async move {
+            serve(&world);
+            open(&world, process, "postgres", prepared()).await
+        })
+    })
+    .hold();
+}
+
+fn prepared() -> PostgresOptions {
+    PostgresOptions { prepared_statements: true, ..PostgresOptions::default() }
+}
+
+/// Behind a pooler that lends a connection for a transaction: fewer of them than the savers would have.
+async fn behind_a_pooler(
     world: World,
     process: &'static str,
-) -> durasim_sim::BoxFuture<'static, Arc<dyn Saver>> {
-    Box::pin(async move {
-        if world.find(Postgres::NAME).is_none() {
-            drop(Postgres::new(PostgresSettings::default()).serve(&world));
-            let settings = PoolerSettings { pool_size: 4, ..PoolerSettings::default() };
-            drop(Pooler::serve(&world, settings));
-        }
-        let process = world.process(process, process, |_| Box::pin(std::future::pending()));
-        let url = format!("postgres://durasim@{}:{}/durasim", Pooler::NAME, Pooler::PORT);
-        let opening = PostgresSaver::open(&url, &doors_of(&process));
-        let saver: Arc<dyn Saver> = opening.await.expect("the database opens");
-        saver
-    })
+    max_prepared_statements: usize,
+    options: PostgresOptions,
+) -> Arc<dyn Saver> {
+    if world.find(Postgres::NAME).is_none() {
+        serve(&world);
+        let settings =
+            PoolerSettings { pool_size: 4, max_prepared_statements, ..PoolerSettings::default() };
+        drop(Pooler::serve(&world, settings));
+    }
+    open(&world, process, &format!("{}:{}", Pooler::NAME, Pooler::PORT), options).await
 }
 
 #[test]
 fn two_processes_behind_a_pooler() {
-    play(seeds(), &["one", "two"], behind_a_pooler).hold();
+    play(seeds(), &["one", "two"], |world, process| {
+        Box::pin(behind_a_pooler(world, process, 0, PostgresOptions::default()))
+    })
+    .hold();
+}
+
+#[test]
+fn two_processes_behind_a_pooler_that_knows_prepared_statements() {
+    play(seeds(), &["one", "two"], |world, process| {
+        Box::pin(behind_a_pooler(world, process, 200, prepared()))
+    })
+    .hold();
+}
+
+/// Whose call failed is told which option it was. What is missing in the end is what failed.
+#[test]
+fn a_pooler_that_does_not_is_found_out() {
+    let seen = play(0..20, &["one", "two"], |world, process| {
+        Box::pin(behind_a_pooler(world, process, 0, prepared()))
+    });
+    let is_error = |problem: &&String| problem.contains("database \"durasim\"");
+    let (errors, rest): (Vec<_>, Vec<_>) = seen.problems.iter().partition(is_error);
+    assert!(!errors.is_empty(), "{rest:?}");
+    for error in errors {
+        assert!(error.contains("turn PostgresOptions::prepared_statements off"), "{error}");
+    }
+    let vanished = rest.iter().find(|problem| problem.contains("landed and is no head"));
+    assert!(vanished.is_none(), "{vanished:?}");
 }
 
 /// Somebody else's connection takes the write lock for a while, again and again, and now and then

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use durasim_runtime::checkpoint::postgres::PostgresSaver;
+use durasim_runtime::checkpoint::postgres::{PostgresOptions, PostgresSaver};
 use durasim_runtime::pregel::RunConfig;
 use durasim_runtime::{Doors, Durability, Saver};
 use tokio_postgres::NoTls;
@@ -27,26 +27,38 @@ pub(super) async fn bench(url: &str, rounds: u32) -> Result<(Vec<Figure>, String
     let about = format!("PostgreSQL: on loopback, {}.", settings.join(", "));
 
     let mut floor = Vec::new();
-    let ways = [Durability::Sync, Durability::Async, Durability::Exit];
+    let ways = [
+        (Durability::Sync, false),
+        (Durability::Sync, true),
+        (Durability::Async, false),
+        (Durability::Async, true),
+        (Durability::Exit, false),
+    ];
     let mut costs = vec![Vec::new(); ways.len()];
     let mut beside_large = Vec::new();
-    let saver = PostgresSaver::open(url, &Doors::production()).await.map_err(told)?;
+    let open = async |prepared_statements| {
+        let options = PostgresOptions { prepared_statements, ..PostgresOptions::default() };
+        PostgresSaver::open_with(url, &Doors::production(), options).await.map_err(told)
+    };
+    let savers = [open(false).await?, open(true).await?];
     let runs = Cell::new(0);
     for _ in 0..rounds.min(7) {
         floor.push(commit(&server).await?);
         // A thread of its own each time, and none is deleted: for a while, a server that writes where
         // many rows were deleted clears them away.
-        let on_server = async |durability, limit, beside| {
+        let on_server = async |durability, prepared, limit, beside| {
             let thread = format!("t{}", runs.replace(runs.get() + 1));
-            run(saver.clone(), &thread, durability, limit, beside).await
+            let saver = savers[usize::from(prepared)].clone();
+            run(saver, &thread, durability, limit, beside).await
         };
-        for (durability, costs) in ways.iter().zip(&mut costs) {
-            costs.push(on_server(*durability, LOOP, Beside::Little).await? / steps(LOOP));
+        for ((durability, prepared), costs) in ways.into_iter().zip(&mut costs) {
+            let cost = on_server(durability, prepared, LOOP, Beside::Little).await?;
+            costs.push(cost / steps(LOOP));
         }
         // The large value is stored once, whatever the number of steps.
-        let [once, twice] = [LOOP, 2 * LOOP].map(|n| on_server(Durability::Sync, n, Beside::Large));
-        let once = once.await?;
-        beside_large.push((twice.await? - once) / LOOP as f64);
+        let large = |limit| on_server(Durability::Sync, false, limit, Beside::Large);
+        let once = large(LOOP).await?;
+        beside_large.push((large(2 * LOOP).await? - once) / LOOP as f64);
     }
     let floor = median(floor);
     let of = |name, per_unit, aim| Figure {
@@ -57,12 +69,15 @@ pub(super) async fn bench(url: &str, rounds: u32) -> Result<(Vec<Figure>, String
         aim,
     };
     let five_times = format!("{:.0}: 5 times Python", 1e6 / (5.0 * PYTHON));
-    let [sync, beside, exit] = [0, 1, 2].map(|i| median(costs[i].clone()));
+    let [sync, sync_prepared, beside, beside_prepared, exit] =
+        [0, 1, 2, 3, 4].map(|i| median(costs[i].clone()));
     let large = median(beside_large);
     let figures = vec![
         of("PostgreSQL: one bare row and commit a step (the floor)", floor, "-".to_owned()),
         of("PostgreSQL: the loop at sync", sync, five_times.clone()),
+        of("the same with prepared statements", sync_prepared, five_times.clone()),
         of("PostgreSQL: the loop at async", beside, five_times.clone()),
+        of("the same with prepared statements", beside_prepared, five_times.clone()),
         of("PostgreSQL: the loop at exit", exit, five_times),
         of(
             "PostgreSQL: a step at sync beside 1 MiB that none touches",

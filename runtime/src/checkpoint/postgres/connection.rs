@@ -13,6 +13,7 @@ use tokio_postgres::{Client, Config, Error, Row};
 use super::PostgresOptions;
 use super::dismissal::{Keeper, Lent, Link, Work};
 use super::errors::{Failure, refused};
+use super::prepared::Prepared;
 use super::problem::{ServerProblem, explained};
 use super::target::{Server, Target};
 use super::tls::Tls;
@@ -29,6 +30,7 @@ pub(super) struct Connecting {
     target: Target,
     tls: Tls,
     doors: Doors,
+    prepares: bool,
 }
 
 impl Connecting {
@@ -67,7 +69,8 @@ impl Connecting {
         let connected = open(&self.target.config, stream, self.tls.to(server)).await;
         let (client, work) = connected.map_err(|error| refused(authority, error))?;
         let (doors, tls, server) = (self.doors.clone(), self.tls.clone(), server.clone());
-        Ok(Keeper { doors, tls, server }.keep(client, work))
+        let prepared = self.prepares.then(Prepared::default);
+        Ok(Keeper { doors, tls, server }.keep(client, work, prepared))
     }
 }
 
@@ -112,7 +115,7 @@ pub(super) struct Store {
 
 /// One attempt at a call, with what it is about. It may be dropped wherever it waits, so it leaves no
 /// transaction open between two of its requests.
-pub(super) type Attempt<D, T> = for<'a> fn(&'a D, &'a Client) -> BoxFuture<'a, Result<T, Failure>>;
+pub(super) type Attempt<D, T> = for<'a> fn(&'a D, &'a Link) -> BoxFuture<'a, Result<T, Failure>>;
 
 /// May a call be made again when it is not known whether it took effect?
 #[derive(Clone, Copy, PartialEq)]
@@ -157,7 +160,8 @@ impl Store {
         let target = Target::parse(url)?;
         let name = target.name().into();
         let tls = Tls::new(&target, doors, options.root_certificates.as_deref())?;
-        let pool = Pool::builder(Connecting { target, tls, doors: doors.clone() })
+        let prepares = options.prepared_statements;
+        let pool = Pool::builder(Connecting { target, tls, doors: doors.clone(), prepares })
             .max_size(options.max_connections.max(1))
             .build()
             .expect("a pool without timeouts needs no runtime");
@@ -226,7 +230,12 @@ impl Store {
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
         let lent = Lent::pooled(self.acquire().await?);
-        let result = self.in_time(attempt(data, lent.client())).await;
+        let call = async {
+            let link = lent.link();
+            link.catch_up().await?;
+            attempt(data, link).await
+        };
+        let result = self.in_time(call).await;
         lent.end(&result);
         result
     }
@@ -299,4 +308,16 @@ pub(super) async fn execute(
     parameters: &[Parameter<'_>],
 ) -> Result<u64, Failure> {
     Ok(client.execute_typed(statement, parameters).await?)
+}
+
+/// As [`execute`], of a statement that only stores rows.
+pub(super) async fn store(
+    link: &Link,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<u64, Failure> {
+    match link.prepared() {
+        Some(prepared) => Ok(prepared.execute(link, statement, parameters).await?),
+        None => execute(link, statement, parameters).await,
+    }
 }

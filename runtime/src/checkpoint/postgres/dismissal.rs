@@ -13,6 +13,7 @@ use tokio_postgres::{CancelToken, Client, Error};
 
 use super::connection::Connecting;
 use super::errors::{Failure, chain};
+use super::prepared::Prepared;
 use super::target::Server;
 use super::tls::Tls;
 use crate::doors::{Doors, Io};
@@ -24,9 +25,25 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// A client, and the way to have its connection ended.
 pub(super) struct Link {
     client: Client,
+    /// What it keeps prepared, if it shall.
+    prepared: Option<Prepared>,
     /// To the task that does the connection's work. Dropping a call cannot start a task of its own,
     /// as there may be nothing left to run it.
     dismissal: Option<oneshot::Sender<Held>>,
+}
+
+impl Link {
+    pub fn prepared(&self) -> Option<&Prepared> {
+        self.prepared.as_ref()
+    }
+
+    /// Before a call: prepares what is to be kept.
+    pub async fn catch_up(&self) -> Result<(), Failure> {
+        match &self.prepared {
+            Some(prepared) => Ok(prepared.catch_up(&self.client).await?),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Deref for Link {
@@ -44,14 +61,14 @@ enum Held {
 }
 
 impl Held {
-    fn link(&mut self) -> &mut Link {
+    fn link_mut(&mut self) -> &mut Link {
         match self {
             Held::Pooled(link) => link,
             Held::Own(link) => link,
         }
     }
 
-    fn client(&self) -> &Client {
+    fn link(&self) -> &Link {
         match self {
             Held::Pooled(link) => link,
             Held::Own(link) => link,
@@ -78,8 +95,8 @@ impl Lent {
         Lent(Some(Held::Own(link)))
     }
 
-    pub fn client(&self) -> &Client {
-        self.0.as_ref().expect("it is lent for as long as this is there").client()
+    pub fn link(&self) -> &Link {
+        self.0.as_ref().expect("it is lent for as long as this is there").link()
     }
 
     /// The work came to an end: the pool has its connection again, if that is still good.
@@ -96,7 +113,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(mut held) = self.0.take() else { return };
-        let left = match held.link().dismissal.take() {
+        let left = match held.link_mut().dismissal.take() {
             Some(dismissal) => dismissal.send(held).err(),
             None => Some(held),
         };
@@ -118,7 +135,7 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Starts the task that does a connection's work. It ends when its client is gone and everything
     /// that was sent is answered.
-    pub fn keep(self, client: Client, work: Work) -> Link {
+    pub fn keep(self, client: Client, work: Work, prepared: Option<Prepared>) -> Link {
         let (dismissal, dismissed) = oneshot::channel();
         let executor = self.doors.executor.clone();
         drop(executor.spawn("postgres", async move {
@@ -132,18 +149,18 @@ impl Keeper {
                 tracing::debug!("a connection to postgres ended: {}", chain(&error));
             }
         }));
-        Link { client, dismissal: Some(dismissal) }
+        Link { client, prepared, dismissal: Some(dismissal) }
     }
 
     /// Has the server stop, and ends the connection.
     async fn stop(&self, held: Held, work: Work) -> Result<(), Error> {
-        let token = held.client().cancel_token();
+        let token = held.link().cancel_token();
         let stopped = async {
             if let Err(problem) = self.cancel(token).await {
                 tracing::debug!("postgres was not asked to stop: {problem}");
             }
             // Behind everything that was sent.
-            held.client().batch_execute("").await
+            held.link().batch_execute("").await
         };
         let stopped = Box::pin(select(Box::pin(stopped), self.doors.clock.sleep(STOP_LIMIT)));
         let work = match select(stopped, work).await {

@@ -108,7 +108,7 @@ fn is_overtaken(failure: &Failure) -> bool {
 /// Makes what is missing. May be repeated.
 async fn make(store: &Store) -> Result<(), Failure> {
     let lent = store.connect().await?;
-    let made = make_over(store, lent.client()).await;
+    let made = make_over(store, lent.link()).await;
     lent.end(&made);
     made
 }
@@ -119,7 +119,7 @@ async fn make_over(store: &Store, client: &Client) -> Result<(), Failure> {
         return Ok(());
     }
     let lent = store.connect().await?;
-    let made = make_alone(store, client, lent.client()).await;
+    let made = make_alone(store, client, lent.link()).await;
     lent.end(&made);
     made
 }

@@ -111,6 +111,10 @@ pub(super) fn explained(error: &Error) -> String {
             "a table of that name belongs to another application, or to an older version; use a \
              database or a schema of its own"
         }
+        SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => {
+            "the session is not the one that the statement was prepared in: a pooler is in between \
+             that does not know prepared statements; turn PostgresOptions::prepared_statements off"
+        }
         _ => "",
     };
     let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::connection::{Parameter, execute, query};
+use super::connection::{Parameter, execute, query, store};
+use super::dismissal::Link;
 use super::document::Blobs;
 use super::errors::Failure;
 use super::statements as sql;
@@ -30,31 +30,29 @@ pub(super) struct CheckpointRows {
 
 impl CheckpointRows {
     /// Everything of it lands or nothing, wherever the head is. It is sent when this is first polled.
-    pub async fn store(&self, client: &Client) -> Result<u64, Failure> {
-        let values = sql::Rows::of(self.blobs.channels.len());
-        self.send(client, &sql::put(values), values).await
+    pub async fn store(&self, link: &Link) -> Result<u64, Failure> {
+        self.send(link, Where::Anywhere).await
     }
 
     /// As [`CheckpointRows::store`], and nothing is stored when the parent is not the head.
-    pub async fn store_at_head(&self, client: &Client) -> Result<u64, Failure> {
-        self.send(client, sql::PUT_AT_HEAD, sql::Rows::Arrays).await
+    pub async fn store_at_head(&self, link: &Link) -> Result<u64, Failure> {
+        self.send(link, Where::AtHead).await
     }
 
     /// Says so if the parent is not the head.
-    pub async fn check_head(&self, client: &Client) -> Result<(), Failure> {
+    pub async fn check_head(&self, link: &Link) -> Result<(), Failure> {
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
         let at = [(&thread as _, Type::TEXT), (&namespace as _, Type::TEXT)];
-        let found = query(client, sql::HEAD, &at).await?;
+        let found = query(link, sql::HEAD, &at).await?;
         let found: Option<&str> = found.first().map_or(Ok(None), |row| row.try_get(0))?;
         Ok(late::check_head(thread, &self.claim, &self.id, self.parent.as_deref(), found)?)
     }
 
-    async fn send(
-        &self,
-        client: &Client,
-        statement: &str,
-        values: sql::Rows,
-    ) -> Result<u64, Failure> {
+    async fn send(&self, link: &Link, place: Where) -> Result<u64, Failure> {
+        let values = match place {
+            Where::Anywhere => sql::Rows::of(self.blobs.channels.len()),
+            Where::AtHead => sql::Rows::Arrays,
+        };
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
         let (id, parent) = (&*self.id, self.parent.as_deref());
         let (document, metadata) = (Jsonb(&self.document), Jsonb(&self.metadata));
@@ -84,8 +82,18 @@ impl CheckpointRows {
                 ]
             })),
         }
-        execute(client, statement, &parameters).await
+        match place {
+            Where::Anywhere => store(link, &sql::put(values), &parameters).await,
+            Where::AtHead => execute(link, sql::PUT_AT_HEAD, &parameters).await,
+        }
     }
+}
+
+/// Where a checkpoint's parent must be.
+#[derive(Clone, Copy)]
+enum Where {
+    Anywhere,
+    AtHead,
 }
 
 /// Pending writes, ready to be sent.
@@ -127,7 +135,7 @@ impl WriteRows {
     }
 
     /// All rows or none. They are sent when this is first polled.
-    pub async fn store(&self, client: &Client) -> Result<u64, Failure> {
+    pub async fn store(&self, link: &Link) -> Result<u64, Failure> {
         if self.indices.is_empty() {
             return Ok(0);
         }
@@ -159,7 +167,7 @@ impl WriteRows {
                 ]
             })),
         }
-        execute(client, &sql::put_writes(rows, self.replaces), &parameters).await
+        store(link, &sql::put_writes(rows, self.replaces), &parameters).await
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures::future::{BoxFuture, maybe_done};
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connection::query;
+use super::dismissal::Link;
 use super::errors::Failure;
 use super::lock::Lock;
 use super::put::{CheckpointRows, WriteRows};
@@ -54,47 +54,47 @@ impl Rows {
         claim.deletions.filter(|_| late_writes == LateWrites::Refused)
     }
 
-    async fn store(&self, client: &Client) -> Result<u64, Failure> {
+    async fn store(&self, link: &Link) -> Result<u64, Failure> {
         match self {
-            Rows::Checkpoint(rows) => rows.store(client).await,
-            Rows::Writes(rows) => rows.store(client).await,
+            Rows::Checkpoint(rows) => rows.store(link).await,
+            Rows::Writes(rows) => rows.store(link).await,
         }
     }
 
     /// On its own, with what it claims.
-    pub async fn put(&self, client: &Client) -> Result<(), Failure> {
+    pub async fn put(&self, link: &Link) -> Result<(), Failure> {
         let result = match self {
             Rows::Checkpoint(rows) if rows.claim.parent_is_head => {
-                self.put_at_head(rows, client).await
+                self.put_at_head(rows, link).await
             }
-            _ => together(slice::from_ref(self), client).await,
+            _ => together(slice::from_ref(self), link).await,
         };
         match result {
             Err(Failure::Sql(error)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
-                self.check_deletion(client).await?;
+                self.check_deletion(link).await?;
                 Err(Failure::Sql(error))
             }
             other => other,
         }
     }
 
-    async fn put_at_head(&self, rows: &CheckpointRows, client: &Client) -> Result<(), Failure> {
+    async fn put_at_head(&self, rows: &CheckpointRows, link: &Link) -> Result<(), Failure> {
         loop {
             // Two that both found their parent at the head would make a fork.
             let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.deletions());
-            let put = Box::pin(rows.store_at_head(client));
-            if transaction(client, &begin, vec![put]).await? == [1] {
+            let put = Box::pin(rows.store_at_head(link));
+            if transaction(link, &begin, vec![put]).await? == [1] {
                 return Ok(());
             }
-            rows.check_head(client).await?;
+            rows.check_head(link).await?;
             // What was in the way is gone meanwhile.
         }
     }
 
     /// Says so if the thread was deleted after its writer looked at it.
-    async fn check_deletion(&self, client: &Client) -> Result<(), Failure> {
+    async fn check_deletion(&self, link: &Link) -> Result<(), Failure> {
         let thread = &**self.thread();
-        let rows = query(client, sql::DELETIONS, &[(&thread, Type::TEXT)]).await?;
+        let rows = query(link, sql::DELETIONS, &[(&thread, Type::TEXT)]).await?;
         let deletions: Option<i32> = rows.first().map(|row| row.try_get(0)).transpose()?;
         let deletions = deletions.unwrap_or_default().cast_unsigned();
         Ok(late::check(thread, self.claim().0, deletions)?)
@@ -103,19 +103,19 @@ impl Rows {
 
 /// All rows, of one thread. Fails (22012) when one of them is of before the thread's deletion. A
 /// checkpoint is stored wherever the head is.
-pub(super) async fn together(rows: &[Rows], client: &Client) -> Result<(), Failure> {
+pub(super) async fn together(rows: &[Rows], link: &Link) -> Result<(), Failure> {
     // Deletions are only ever added: if one claim does not hold, the least does not.
     let deletions = rows.iter().filter_map(Rows::deletions).min();
     if let ([alone], None) = (rows, deletions) {
-        return alone.store(client).await.map(drop);
+        return alone.store(link).await.map(drop);
     }
     let begin = match deletions {
         Some(_) => Lock::Shared.begin(rows[0].thread()),
         None => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
     };
-    let statements = rows.iter().map(|rows| Box::pin(rows.store(client)) as BoxFuture<'_, _>);
+    let statements = rows.iter().map(|rows| Box::pin(rows.store(link)) as BoxFuture<'_, _>);
     let begin = begin + &check(rows[0].thread(), deletions);
-    transaction(client, &begin, statements.collect()).await.map(drop)
+    transaction(link, &begin, statements.collect()).await.map(drop)
 }
 
 /// What is asked after the lock was taken, of a thread that may have been deleted.
@@ -132,12 +132,12 @@ fn check(thread: &str, deletions: Option<u32>) -> String {
 /// Begins, and does all statements, for as long as none fails, and commits; gives how many rows each
 /// of them stored. Everything is sent when this is first polled.
 async fn transaction(
-    client: &Client,
+    link: &Link,
     begin: &str,
     statements: Vec<BoxFuture<'_, Result<u64, Failure>>>,
 ) -> Result<Vec<u64>, Failure> {
     let simple = |text| -> BoxFuture<'_, Result<u64, Failure>> {
-        Box::pin(async move { Ok(client.batch_execute(text).await.map(|()| 0)?) })
+        Box::pin(async move { Ok(link.batch_execute(text).await.map(|()| 0)?) })
     };
     let all = [simple(begin)].into_iter().chain(statements).chain([simple("COMMIT")]);
     let mut stored = in_order(all.collect()).await?;
