@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use checkpoint_support::{block_on, checkpoint, id, key, metadata, shared, short};
 use durasim_runtime::Doors;
-use durasim_runtime::checkpoint::codec::encode;
+use durasim_runtime::checkpoint::codec::{encode, pack};
 use durasim_runtime::checkpoint::postgres::PostgresSaver;
 use durasim_runtime::checkpoint::saver::{Put, PutWrites, Saver, SaverError};
 use durasim_runtime::checkpoint::{Checkpoint, Source};
@@ -100,36 +100,59 @@ fn numbers_keep_their_kind() {
 }
 
 /// Left: what Python's saver left in the document for `1e16`, `1e22`, `-0.0`, `2**64` and others; it
-/// reads integers there, and we do where we have them.
+/// reads integers there, and so do we. What is stored once more is the same.
 #[test]
 fn numbers_that_python_wrote() {
     with_saver("python-numbers", |saver, client| async move {
-        put(&*saver, holding(0, 1)).await.unwrap();
-        for (stored, read) in [
-            ("10000000000000000", Some(Value::from(10_000_000_000_000_000u64))),
-            ("10000000000000000000000", None),
-            ("0.0", Some(Value::F64(0.0))),
-            ("10000000000000000000000.0", Some(Value::F64(1e22))),
-            ("18446744073709551615", Some(Value::from(u64::MAX))),
-            ("18446744073709551616", None),
-            ("-9223372036854775808", Some(Value::from(i64::MIN))),
-            ("-9223372036854775809", None),
-            ("1e400", None),
-        ] {
-            let update = format!(
-                "UPDATE checkpoints SET checkpoint = \
-                 jsonb_set(checkpoint, '{{channel_values,x}}', '{stored}')"
-            );
+        let at = |n| format!("WHERE checkpoint_id = '{}'", id(n));
+        for (n, (stored, read)) in (0..).step_by(2).zip([
+            ("10000000000000000", Value::from(10_000_000_000_000_000u64)),
+            ("10000000000000000000000", big("10000000000000000000000")),
+            ("0.0", Value::F64(0.0)),
+            ("10000000000000000000000.0", Value::F64(1e22)),
+            ("18446744073709551615", Value::from(u64::MAX)),
+            ("18446744073709551616", big("18446744073709551616")),
+            ("-9223372036854775808", Value::from(i64::MIN)),
+            ("-9223372036854775809", big("-9223372036854775809")),
+            (&"7".repeat(400), big(&"7".repeat(400))),
+        ]) {
+            put(&*saver, holding(n, 1)).await.unwrap();
+            let set = format!("jsonb_set(checkpoint, '{{channel_values,x}}', '{stored}')");
+            let update = format!("UPDATE checkpoints SET checkpoint = {set} {}", at(n));
             client.batch_execute(&update).await.unwrap();
-            match (x(&*saver).await, read) {
-                (Ok(found), Some(read)) => assert_eq!(found, read, "{stored}"),
-                (Err(SaverError::Corrupt { thread, checkpoint, problem, .. }), None) => {
-                    assert_eq!((&*thread, checkpoint), ("t", id(0)));
-                    assert!(problem.contains("\"x\""), "{problem}");
-                }
-                (found, _) => panic!("{stored}: {found:?}"),
-            }
+            let found = x(&*saver).await.unwrap();
+            assert_eq!(found, read, "{stored}");
+            put(&*saver, holding(n + 1, found)).await.unwrap();
+            let again = format!(
+                "SELECT checkpoint -> 'channel_values' -> 'x' FROM checkpoints {}",
+                at(n + 1)
+            );
+            assert_eq!(rows(&client, &again).await, [stored]);
         }
+    });
+}
+
+/// `int(digits)`, as Python's serializer carries an instance.
+fn big(digits: &str) -> Value {
+    let call = Value::Array(vec!["builtins".into(), "int".into(), digits.into()]);
+    Value::Ext(0, pack(&call).unwrap())
+}
+
+/// Python has no integer for it, and its floats have no room.
+#[test]
+fn a_number_that_nobody_has_is_refused_by_name() {
+    with_saver("no-number", |saver, client| async move {
+        put(&*saver, holding(0, 1)).await.unwrap();
+        // PostgreSQL keeps all digits, also those behind the point.
+        let stored = format!("{}.5", "7".repeat(400));
+        let set = format!("jsonb_set(checkpoint, '{{channel_values,x}}', '{stored}')");
+        client.batch_execute(&format!("UPDATE checkpoints SET checkpoint = {set}")).await.unwrap();
+        let refused = x(&*saver).await;
+        let Err(SaverError::Corrupt { thread, checkpoint, problem, .. }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((&*thread, checkpoint), ("t", id(0)));
+        assert!(problem.contains("\"x\""), "{problem}");
     });
 }
 

@@ -1,9 +1,11 @@
 //! Values as they live in channels: the msgpack data model, shared and never mutated.
 
+mod big_integer;
 mod read;
 
 use std::sync::Arc;
 
+pub(crate) use big_integer::{big_integer, read_big_integer};
 pub use read::{ReadError, from_value};
 
 /// A msgpack value. Extension types that we do not interpret are carried byte for byte.
@@ -45,7 +47,8 @@ pub fn from_json(json: serde_json::Value) -> Value {
 }
 
 /// msgpack to JSON, for people and browsers. Binary data and extension types, which JSON lacks,
-/// become objects that say what they are.
+/// become objects that say what they are; an integer beyond 64 bits becomes the float that a browser
+/// would make of it, or a text where there is none.
 pub fn to_json(value: &Value) -> serde_json::Value {
     use serde_json::{Value as Json, json};
     match value {
@@ -70,7 +73,13 @@ pub fn to_json(value: &Value) -> serde_json::Value {
                 })
                 .collect(),
         ),
-        Value::Ext(code, bytes) => json!({ "$ext": code, "$bytes": hex(bytes) }),
+        Value::Ext(code, bytes) => match read_big_integer(value) {
+            Some(digits) => match digits.parse::<f64>() {
+                Ok(float) if float.is_finite() => json!(float),
+                _ => Json::String(digits),
+            },
+            None => json!({ "$ext": code, "$bytes": hex(bytes) }),
+        },
     }
 }
 

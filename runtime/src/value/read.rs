@@ -10,7 +10,7 @@ use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer, 
 use serde::de::{self, Deserializer, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::Value;
+use super::{Value, read_big_integer};
 
 /// A value does not fit the type that it is read as: where in it, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,31 @@ pub fn from_value<T: de::DeserializeOwned>(value: &Value) -> Result<T, ReadError
             _ => error,
         }
     })
+}
+
+/// Integers of up to 64 bits.
+macro_rules! small {
+    ($($name:ident)*) => {$(
+        fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+            match self.big() {
+                Some(_) => too_big(&visitor),
+                None => self.deserialize_any(visitor),
+            }
+        }
+    )*};
+}
+
+/// Numbers that may have room for more.
+macro_rules! large {
+    ($($name:ident: $visit:ident)*) => {$(
+        fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+            match self.big().map(|digits| digits.parse()) {
+                Some(Ok(number)) => visitor.$visit(number),
+                Some(Err(_)) => too_big(&visitor),
+                None => self.deserialize_any(visitor),
+            }
+        }
+    )*};
 }
 
 #[derive(Clone, Copy)]
@@ -128,10 +153,32 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         Err(de::Error::invalid_type(unexpected, &"the name of a variant, or a map of one to it"))
     }
 
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    large! {
+        deserialize_i128: visit_i128
+        deserialize_u128: visit_u128
+        deserialize_f32: visit_f64
+        deserialize_f64: visit_f64
     }
+
+    small! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+    }
+
+    forward_to_deserialize_any! {
+        bool char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}
+
+impl Reader<'_> {
+    fn big(self) -> Option<String> {
+        read_big_integer(self.0)
+    }
+}
+
+fn too_big<'de, V: Visitor<'de>>(visitor: &V) -> Result<V::Value, ReadError> {
+    Err(de::Error::invalid_type(Unexpected::Other("an integer of more bits"), visitor))
 }
 
 type Pair<'de> = (Key<'de>, Reader<'de>);
@@ -218,7 +265,7 @@ mod tests {
     use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
     use super::from_value;
-    use crate::value::{Value, map, to_value};
+    use crate::value::{Value, big_integer, map, to_value};
 
     #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     enum Status {
@@ -267,6 +314,22 @@ mod tests {
     fn extension_types_and_bytes_are_carried() {
         let odd = map([("e", Value::Ext(5, vec![1, 2])), ("b", Value::Binary(vec![3]))]);
         assert_eq!(from_value::<Value>(&odd), Ok(odd));
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_is_read_where_there_is_room() {
+        let big = big_integer("10000000000000000000000").expect("it is big");
+        assert_eq!(from_value(&big), Ok(10_000_000_000_000_000_000_000_i128));
+        assert_eq!(from_value(&big), Ok(10_000_000_000_000_000_000_000_u128));
+        assert_eq!(from_value(&big), Ok(1e22));
+        assert_eq!(from_value(&big), Ok(1e22_f32));
+        assert_eq!(from_value(&big), Ok(big.clone()));
+        let error = from_value::<u64>(&big).expect_err("64 bits are too few");
+        assert_eq!(error.to_string(), "invalid type: an integer of more bits, expected u64");
+        let bigger = big_integer(&"9".repeat(50)).expect("it is big");
+        let error = from_value::<i128>(&bigger).expect_err("128 bits are too few");
+        assert_eq!(error.to_string(), "invalid type: an integer of more bits, expected i128");
+        assert_eq!(from_value::<i128>(&7.into()), Ok(7));
     }
 
     #[test]

@@ -42,13 +42,13 @@ impl Made {
         Made { value: value.into(), said }
     }
 
-    /// Does PostgreSQL's JSONB keep it? Not U+0000, no NaN or infinity, no sign of zero; and a float
-    /// that Python writes with an exponent may come back as an integer. A container is not kept as
-    /// JSON at all.
+    /// Does PostgreSQL's JSONB keep it, when Python stores it there? Not U+0000, no NaN or infinity, no
+    /// sign of zero; and a large float, which Python writes with an exponent, comes back as an integer.
+    /// A container is not kept as JSON at all.
     fn fits_json(&self) -> bool {
         match &self.value {
             Value::String(text) => !text.as_bytes().contains(&0),
-            Value::F64(float) => (1e-4..1e15).contains(&float.abs()),
+            Value::F64(float) => float.abs() < 1e15 && float.to_bits() != (-0.0_f64).to_bits(),
             _ => true,
         }
     }

@@ -19,7 +19,7 @@ use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
 use crate::checkpoint::{ChannelVersions, Checkpoint};
 use crate::ordered::IndexMap;
-use crate::value::{Shared, Value};
+use crate::value::{Shared, Value, big_integer, read_big_integer};
 
 /// The columns of the values that are stored by version.
 #[derive(Default)]
@@ -82,6 +82,8 @@ pub(super) fn write(
 enum Inline<'a> {
     Word(&'static str),
     Integer(&'a Value),
+    /// Of an integer beyond 64 bits.
+    Digits(String),
     Float(f64),
     Text(&'a str),
 }
@@ -110,6 +112,7 @@ impl Inline<'_> {
                 }
                 Some(text) => Ok(Some(Inline::Text(text))),
             },
+            Value::Ext(..) => Ok(read_big_integer(value).map(Inline::Digits)),
             _ => Ok(None),
         }
     }
@@ -119,6 +122,7 @@ impl Inline<'_> {
             Inline::Word(word) => out.raw(word),
             Inline::Text(text) => out.text(text),
             Inline::Integer(number) => out.raw(&number.to_string()),
+            Inline::Digits(digits) => out.raw(digits),
             // All digits and at least one decimal: Postgres expands exponents, and would give back
             // 1e16, which is how Python writes it, as an integer.
             Inline::Float(number) if number.fract() == 0.0 => out.raw(&format!("{number}.0")),
@@ -243,13 +247,14 @@ pub(super) fn inline(text: &str) -> Result<Shared, String> {
     Ok(Arc::new(value))
 }
 
-/// As Python reads it: with a fraction or an exponent it is a float, without one an integer. Python has
-/// integers of any size; one with more than 64 bits is refused, as a float would be another number.
+/// As Python reads it: with a fraction or an exponent it is a float, without one an integer, of any
+/// size.
 fn number(text: &str) -> Result<Value, String> {
     if !text.contains(['.', 'e', 'E']) {
         let small = text.parse::<i64>().map(Value::from);
-        let number = small.or_else(|_| text.parse::<u64>().map(Value::from));
-        return number.map_err(|_| format!("the integer {text} has more than 64 bits"));
+        let number = small.or_else(|_| text.parse::<u64>().map(Value::from)).ok();
+        let number = number.or_else(|| big_integer(text));
+        return number.ok_or_else(|| format!("{text} is no integer"));
     }
     match text.parse::<f64>() {
         Ok(float) if float.is_finite() => Ok(Value::F64(float)),

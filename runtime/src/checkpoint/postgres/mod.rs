@@ -99,7 +99,9 @@ impl Default for PostgresOptions {
 /// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no name may hold
 /// U+0000, nor a string that is a channel's whole value, which may not be NaN or an infinity either; a
 /// checkpoint that is stored once more keeps its parent, and a value that was changed under its old
-/// version is not stored again.
+/// version is not stored again. An integer beyond 64 bits, which a large float becomes when Python
+/// stores it as a channel's whole value, is carried as Python's `int(digits)` and read as `i128`,
+/// `u128` or `f64`.
 ///
 /// [`Keep::Latest`] and [`Saver::delete_for_runs`] remove values that no checkpoint holds any more. A
 /// run that goes on from a checkpoint which went meanwhile relies on such values, and its next one
