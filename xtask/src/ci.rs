@@ -1,6 +1,7 @@
 //! `test`: everything that CI checks, one check after the other.
 
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -47,13 +48,14 @@ pub const SIMULATED_HAVE_A_TURN: &str = "DURASIM_SIMULATED_HAVE_A_TURN";
 
 /// Runs all checks, or one, and goes on after a failure.
 pub fn test(only: Option<Check>, as_json: bool) -> Result<ExitCode, String> {
-    let mut failed = Vec::new();
+    let (mut failed, mut durations) = (Vec::new(), Vec::new());
     let checks: Vec<Check> = ALL.into_iter().filter(|c| only.is_none_or(|o| o == *c)).collect();
     for check in &checks {
         let name = check.name();
         if !as_json {
             println!("\n== {name}");
         }
+        let started = now();
         let mut ok = true;
         for mut command in check.commands() {
             if as_json {
@@ -63,24 +65,38 @@ pub fn test(only: Option<Check>, as_json: bool) -> Result<ExitCode, String> {
             let status = command.status().map_err(|error| format!("{name}: {error}"))?;
             ok &= status.code() == Some(check.exit_code());
         }
+        let took = started.elapsed();
         if as_json {
-            println!("{}", json!({ "check": name, "ok": ok }));
+            println!("{}", json!({ "check": name, "ok": ok, "seconds": took.as_secs() }));
         }
         if !ok {
-            failed.push(name);
+            failed.push(name.clone());
         }
+        durations.push((name, took));
     }
     let ok = failed.is_empty();
     let (passed, count) = (checks.len() - failed.len(), failed.len());
     if as_json {
         println!("{}", json!({ "summary": "test", "ok": ok, "passed": passed, "failed": count }));
     } else {
+        println!();
+        durations.iter().for_each(|(name, took)| println!("{name:<12} {:>9}", shown(*took)));
         failed
             .iter()
             .for_each(|name| println!("failed: {name} (again: cargo xtask test --only {name})"));
         println!("\nchecks: {passed} passed, {count} failed");
     }
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn shown(took: Duration) -> String {
+    let seconds = took.as_secs();
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
+}
+
+#[allow(clippy::disallowed_methods)] // How long a check really took is for people to see.
+fn now() -> Instant {
+    Instant::now()
 }
 
 impl Check {
