@@ -2,27 +2,30 @@
 #![cfg(madsim)]
 
 use std::path::Path;
-use std::sync::Arc;
 
 use durasim_properties::conformance::{
-    Case, StoreFactory, Verdict, check_kills, check_simulated, load_cases, memory_store,
-    sqlite_store,
+    Case, Keeps, Verdict, check_kills, check_simulated, load_cases,
 };
 use durasim_runtime::{Durability, Profile};
 
 #[test]
 fn no_schedule_changes_what_a_case_stores_in_memory() {
-    under_seeds("cases", &memory_store().into(), 10);
+    under_seeds("cases", Keeps::Memory, 10);
 }
 
 #[test]
 fn no_schedule_changes_what_a_case_stores_in_sqlite() {
-    under_seeds("cases", &sqlite_store("cases").into(), 10);
+    under_seeds("cases", Keeps::Sqlite, 10);
+}
+
+#[test]
+fn no_schedule_changes_what_a_case_stores_in_postgres() {
+    under_seeds("cases", Keeps::Postgres, 3);
 }
 
 #[test]
 fn nor_what_the_other_cases_do() {
-    under_seeds("recorded", &sqlite_store("cases").into(), 2);
+    under_seeds("recorded", Keeps::Sqlite, 2);
 }
 
 /// In LangGraph's own profile, hazards included; at exit durability one of them shows, see below.
@@ -30,7 +33,8 @@ fn nor_what_the_other_cases_do() {
 fn a_kill_between_any_two_durable_writes_does_no_harm() {
     let mut points = 0;
     for case in cases("cases") {
-        let kills = check_kills(&case, Durability::Async, Profile::Faithful, 0).unwrap();
+        let kills =
+            check_kills(&case, Keeps::Sqlite, Durability::Async, Profile::Faithful, 0).unwrap();
         assert!(kills.violations.is_empty(), "{}: {:#?}", case.name, kills.violations);
         points += kills.points;
     }
@@ -44,7 +48,9 @@ fn a_kill_between_any_two_durable_writes_does_no_harm() {
 #[test]
 fn writes_that_were_found_are_applied_twice_in_langgraphs_profile_alone() {
     let case = cases("cases").into_iter().find(|case| case.name == "fail_two_siblings").unwrap();
-    let of = |profile| check_kills(&case, Durability::Exit, profile, 0).unwrap().violations;
+    let of = |profile| {
+        check_kills(&case, Keeps::Sqlite, Durability::Exit, profile, 0).unwrap().violations
+    };
     let faithful = of(Profile::Faithful);
     assert!(faithful.iter().any(|v| v.contains(r#"["b1", "b1", "b2"]"#)), "{faithful:?}");
     assert!(of(Profile::Safe).is_empty());
@@ -54,11 +60,11 @@ fn cases(folder: &str) -> Vec<Case> {
     load_cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance").join(folder)).unwrap()
 }
 
-fn under_seeds(folder: &str, factory: &Arc<StoreFactory>, seeds: u64) {
+fn under_seeds(folder: &str, keeps: Keeps, seeds: u64) {
     let mut failed = Vec::new();
     for case in cases(folder) {
         for seed in 0..seeds {
-            match check_simulated(&case, seed, factory.clone()) {
+            match check_simulated(&case, seed, keeps) {
                 Verdict::Varies(reason) => println!("{} seed {seed} varies: {reason}", case.name),
                 verdict if verdict.passes() => {}
                 verdict => failed.push(format!("{} seed {seed}: {verdict}", case.name)),

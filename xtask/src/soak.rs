@@ -28,9 +28,11 @@ pub fn soak(from: Option<u64>, as_json: bool) -> Result<ExitCode, String> {
     let safe = ["sync", "async", "exit"].map(|durability| (durability, "safe"));
     for (durability, profile) in kills.into_iter().chain(safe) {
         let few = seeds(3);
-        parts.push(words(&format!(
-            "conformance --kills {durability} --profile {profile} --seeds {few}"
-        )));
+        for store in ["sqlite", "postgres"] {
+            parts.push(words(&format!(
+                "conformance --kills {durability} --profile {profile} --store {store} --seeds {few}"
+            )));
+        }
     }
     parts.push(words(&format!("simulate --seeds {}", seeds(SWEEP))));
     parts.push(words(&format!("check-determinism --seeds {}", seeds(2 * SWEEP))));

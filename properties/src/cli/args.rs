@@ -143,14 +143,14 @@ pub struct ConformanceArgs {
     /// On this store only
     #[arg(long)]
     pub store: Option<CasesOn>,
-    /// Of the database that `--store postgres` uses; a schema is made in it, and removed
-    #[arg(long, required_if_eq("store", "postgres"), conflicts_with = "seeds")]
+    /// Of the database that `--store postgres` uses in real time; a schema is made in it, and removed
+    #[arg(long, conflicts_with_all = ["seeds", "kills"])]
     pub url: Option<String>,
     /// Runs in the simulated world, once for each seed
     #[arg(long, value_name = "N|A..B")]
     pub seeds: Option<Seeds>,
     /// In the simulated world, kills the process between any two durable writes, at this durability
-    #[arg(long, value_name = "DURABILITY", conflicts_with = "store")]
+    #[arg(long, value_name = "DURABILITY")]
     pub kills: Option<DurabilityArg>,
     /// With kills, in this profile instead of LangGraph's own
     #[arg(long, requires = "kills")]
@@ -241,7 +241,7 @@ choice!(ProfileArg => Profile { Faithful, Safe });
 pub enum CasesOn {
     Memory,
     Sqlite,
-    /// A real server, in real time but for the cases' own
+    /// A server: a real one, in real time but for the cases' own, or with seeds one of the world
     Postgres,
 }
 

@@ -10,9 +10,15 @@ use serde_json::json;
 
 use super::args::{CasesOn, ConformanceArgs};
 use crate::conformance::{Case, Verdict, load_cases};
+#[cfg(madsim)]
+use crate::conformance::{Keeps, check_simulated};
 
 /// The stores that cases are run on when none is named.
-const STORES: [CasesOn; 2] = [CasesOn::Memory, CasesOn::Sqlite];
+const STORES: &[CasesOn] = match cfg!(madsim) {
+    true => &[CasesOn::Memory, CasesOn::Sqlite, CasesOn::Postgres],
+    // A real server has to be named.
+    false => &[CasesOn::Memory, CasesOn::Sqlite],
+};
 
 /// True when every case passes everywhere.
 pub fn conformance(args: &ConformanceArgs) -> Result<bool, String> {
@@ -75,6 +81,10 @@ fn tell(case: &Case, store: CasesOn, seed: Option<u64>, verdict: &Verdict, as_js
     say!("{:<44} {store:<8}{at} {verdict}", case.name);
 }
 
+#[cfg(not(madsim))]
+const NO_SERVER: &str =
+    "--store postgres wants the --url of a server, or --seeds for one in the simulated world";
+
 /// Runs cases in the one order there is, on each store.
 #[cfg(not(madsim))]
 struct Runner {
@@ -112,7 +122,7 @@ impl Runner {
                 &sqlite
             }
             (CasesOn::Postgres, Some(postgres)) => postgres,
-            (CasesOn::Postgres, None) => return Err("--store postgres wants --url".to_owned()),
+            (CasesOn::Postgres, None) => return Err(NO_SERVER.to_owned()),
         };
         let verdict = runtime.block_on(async { check(case, &doors(), &**factory).await });
         drop(runtime);
@@ -120,6 +130,17 @@ impl Runner {
             std::fs::remove_dir_all(&self.folder).map_err(at)?;
         }
         Ok(vec![(None, verdict)])
+    }
+}
+
+#[cfg(madsim)]
+impl From<CasesOn> for Keeps {
+    fn from(store: CasesOn) -> Keeps {
+        match store {
+            CasesOn::Memory => Keeps::Memory,
+            CasesOn::Sqlite => Keeps::Sqlite,
+            CasesOn::Postgres => Keeps::Postgres,
+        }
     }
 }
 
@@ -132,20 +153,12 @@ struct Runner {
 #[cfg(madsim)]
 impl Runner {
     fn new(args: &ConformanceArgs) -> Result<Runner, String> {
-        match args.store {
-            Some(CasesOn::Postgres) => Err("cases run on postgres in real time only".to_owned()),
-            _ => Ok(Runner { seeds: args.seeds.clone().map_or(0..1, |seeds| seeds.0) }),
-        }
+        Ok(Runner { seeds: args.seeds.clone().map_or(0..1, |seeds| seeds.0) })
     }
 
     /// The verdict of each seed.
     fn run(&self, case: &Case, store: CasesOn) -> Result<Vec<(Option<u64>, Verdict)>, String> {
-        use crate::conformance::{check_simulated, memory_store, sqlite_store};
-        let factory: std::sync::Arc<crate::conformance::StoreFactory> = match store {
-            CasesOn::Sqlite => sqlite_store("cases").into(),
-            _ => memory_store().into(),
-        };
-        let verdict = |seed| (Some(seed), check_simulated(case, seed, factory.clone()));
+        let verdict = |seed| (Some(seed), check_simulated(case, seed, store.into()));
         Ok(self.seeds.clone().map(verdict).collect())
     }
 }
@@ -158,11 +171,15 @@ fn kills(
     args: &ConformanceArgs,
 ) -> Result<bool, String> {
     let seeds = args.seeds.clone().map_or(0..1, |seeds| seeds.0);
+    let keeps = args.store.map_or(Keeps::Sqlite, Into::into);
+    if keeps == Keeps::Memory {
+        return Err("--kills wants a store that outlives its process; memory does not".to_owned());
+    }
     let profile = args.profile.map_or(durasim_runtime::Profile::Faithful, Into::into);
     let (mut points, mut failed) = (0, 0);
     for case in cases {
         for seed in seeds.clone() {
-            let kills = crate::conformance::check_kills(case, durability, profile, seed)
+            let kills = crate::conformance::check_kills(case, keeps, durability, profile, seed)
                 .map_err(|problem| format!("{}: {problem}", case.name))?;
             points += kills.points;
             failed += kills.violations.len();

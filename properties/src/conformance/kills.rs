@@ -24,7 +24,8 @@ use super::freeze::Freeze;
 use super::observed::ObservedThread;
 use super::prepare::{Prepared, prepare};
 use super::script::{Happenings, NO_CHECKPOINT, Script, Stage};
-use super::store::{Store, StoreFactory, sqlite_store};
+use super::simulated::Keeps;
+use super::store::{Store, StoreFactory};
 use crate::declarative::Raises;
 use crate::world::doors_of;
 
@@ -38,10 +39,10 @@ pub struct Kills {
 }
 
 /// Kills the process at every point of a case under a durability, each time in a world of its own
-/// with the same seed. The store is SQLite on the simulated disk. The error says why the case
-/// cannot be run.
+/// with the same seed. The error says why the case cannot be run.
 pub fn check_kills(
     case: &Case,
+    keeps: Keeps,
     durability: Durability,
     profile: Profile,
     seed: u64,
@@ -51,7 +52,7 @@ pub fn check_kills(
     let mut reachable: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
     for point in 0.. {
         let (name, prepared) = (case.name.clone(), prepared.clone());
-        let plan = Plan { name, prepared, durability, profile };
+        let plan = Plan { name, prepared, keeps, durability, profile };
         let Some(cut) = in_world(seed, plan.clone(), move |plan, world| plan.cut(world, point))?
         else {
             break;
@@ -88,6 +89,7 @@ fn in_world<T: Send + 'static>(
 struct Plan {
     name: String,
     prepared: Arc<Prepared>,
+    keeps: Keeps,
     durability: Durability,
     profile: Profile,
 }
@@ -118,10 +120,11 @@ impl Plan {
     ) -> durasim_sim::BoxFuture<'static, Result<Option<Cut>, String>> {
         Box::pin(async move {
             let freeze = Arc::new(Freeze::after(point));
+            let factory = self.keeps.in_world(&world);
             let before = Happenings::default();
             let process = world.process("app", "app", |_| Box::pin(std::future::pending()));
             let doors = doors_of(&process);
-            let store = self.store(&doors).await?;
+            let store = self.open(&*factory, &doors).await?;
             let script = self.script(&doors, &store, freeze.clone(), before.clone())?;
             let at = Arc::new(Mutex::new(0));
             let play = {
@@ -147,7 +150,7 @@ impl Plan {
             let thread = self.prepared.operations[operation].thread().unwrap_or("t1").to_owned();
             let process = world.process("app again", "app", |_| Box::pin(std::future::pending()));
             let doors = doors_of(&process);
-            let store = self.store(&doors).await?;
+            let store = self.open(&*factory, &doors).await?;
             let after = Happenings::default();
             let again = Arc::new(Freeze::never());
             let script = self.script(&doors, &store, again, after.clone())?;
@@ -186,9 +189,10 @@ impl Plan {
         thread: String,
     ) -> durasim_sim::BoxFuture<'static, Result<BTreeSet<String>, String>> {
         Box::pin(async move {
+            let factory = self.keeps.in_world(&world);
             let process = world.process("app", "app", |_| Box::pin(std::future::pending()));
             let doors = doors_of(&process);
-            let store = self.store(&doors).await?;
+            let store = self.open(&*factory, &doors).await?;
             let never = Arc::new(Freeze::never());
             let script = self.script(&doors, &store, never, Happenings::default())?;
             let mut values = BTreeSet::new();
@@ -257,8 +261,7 @@ impl Plan {
         }
     }
 
-    async fn store(&self, doors: &Doors) -> Result<Store, String> {
-        let factory: Box<StoreFactory> = sqlite_store("cases");
+    async fn open(&self, factory: &StoreFactory, doors: &Doors) -> Result<Store, String> {
         factory(&self.name, doors).await.map_err(|error| error.to_string())
     }
 

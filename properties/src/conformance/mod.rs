@@ -51,7 +51,7 @@ pub use part::{Part, Performed};
 pub use postgres::postgres_store;
 pub use prepare::{Prepared, prepare};
 #[cfg(madsim)]
-pub use simulated::check_simulated;
+pub use simulated::{Keeps, check_simulated};
 pub use store::{Rows, Store, StoreFactory, memory_store, sqlite_store};
 
 /// What became of one case.
@@ -170,7 +170,6 @@ fn excuse(case: &Case, prepared: &Prepared, rows: &Rows) -> Option<Excuse> {
         let path = format!("/ops/{place}/error/class");
         return at("1.2.9 crashes there where it means to raise EmptyInputError", vec![path]);
     }
-    #[cfg(not(madsim))]
     if let (Rows::Postgres(_), "barrier_exit_second_turn") = (rows, &*case.name) {
         // The case was recorded on SQLite, which stores every value with every checkpoint.
         let path = "/threads/t1/checkpoints/2/channel_values/join:b+h:z/$set/0".to_owned();

@@ -33,6 +33,9 @@ pub enum Rows {
     /// In the tables at the other end of the lane.
     #[cfg(not(madsim))]
     Postgres(super::postgres::Lane),
+    /// In the tables of a server of the world.
+    #[cfg(madsim)]
+    Postgres(durasim_models::Postgres),
 }
 
 /// Makes a fresh store for the case with this name.
@@ -83,6 +86,8 @@ impl Store {
             Rows::Sqlite(path) => path,
             #[cfg(not(madsim))]
             Rows::Postgres(lane) => return lane.write_keys(thread).await.map(Some),
+            #[cfg(madsim)]
+            Rows::Postgres(postgres) => return write_keys_of(postgres, thread).map(Some),
         };
         let (path, thread, opener) = (path.clone(), thread.to_owned(), doors.opener.clone());
         let read = move || -> rusqlite::Result<Vec<WriteKey>> {
@@ -106,6 +111,32 @@ impl Store {
         let rows = rows.map_err(|error| error.to_string())?;
         rows.map(Some).map_err(|error| error.to_string())
     }
+}
+
+/// In the order of the primary key, which is that of the columns that are asked for elsewhere.
+#[cfg(madsim)]
+fn write_keys_of(
+    postgres: &durasim_models::Postgres,
+    thread: &str,
+) -> Result<Vec<WriteKey>, String> {
+    use durasim_models::postgres::Cell;
+    let rows = postgres.rows("checkpoint_writes").into_iter();
+    let of_thread = rows.filter(|row| row["thread_id"].as_str() == Some(thread));
+    let key = |row: std::collections::BTreeMap<String, Cell>| {
+        let text = |column: &str| row[column].as_str().map(str::to_owned);
+        let index = match &row["idx"] {
+            Cell::Int4(index) => Some((*index).into()),
+            _ => None,
+        };
+        Some(WriteKey {
+            namespace: text("checkpoint_ns")?,
+            checkpoint: text("checkpoint_id")?,
+            task: text("task_id")?,
+            index: index?,
+            channel: text("channel")?,
+        })
+    };
+    of_thread.map(|row| key(row).ok_or("a row of another shape".to_owned())).collect()
 }
 
 /// A saver whose puts may be slow, and of which one can tell whether anything is under way.
