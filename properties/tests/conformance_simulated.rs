@@ -20,7 +20,7 @@ fn no_schedule_changes_what_a_case_stores_in_sqlite() {
 
 #[test]
 fn no_schedule_changes_what_a_case_stores_in_postgres() {
-    under_seeds("cases", Keeps::Postgres, 3);
+    under_seeds("cases", Keeps::Postgres, 10);
 }
 
 #[test]
@@ -31,15 +31,17 @@ fn nor_what_the_other_cases_do() {
 /// In LangGraph's own profile, hazards included; at exit durability one of them shows, see below.
 #[test]
 fn a_kill_between_any_two_durable_writes_does_no_harm() {
-    let mut points = 0;
-    for case in cases("cases") {
-        let kills =
-            check_kills(&case, Keeps::Sqlite, Durability::Async, Profile::Faithful, 0).unwrap();
-        assert!(kills.violations.is_empty(), "{}: {:#?}", case.name, kills.violations);
-        points += kills.points;
+    for keeps in [Keeps::Sqlite, Keeps::Postgres] {
+        let mut points = 0;
+        for case in cases("cases") {
+            let kills = check_kills(&case, keeps, Durability::Async, Profile::Faithful, 0).unwrap();
+            let harm = kills.violations;
+            assert!(harm.is_empty(), "{keeps:?}: {}: {harm:#?}", case.name);
+            points += kills.points;
+        }
+        // As many as there are durable writes in the corpus; far fewer would mean that none was made.
+        assert!(points > 1_000, "{keeps:?}: only {points} kills");
     }
-    // As many as there are durable writes in the corpus; far fewer would mean that none was made.
-    assert!(points > 1_000, "only {points} kills");
 }
 
 /// LangGraph stores found writes again at exit durability, under other indexes, and applies them

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use checkpoint_support::{block_on, checkpoint, id, key, metadata, shared};
 use durasim_runtime::Doors;
@@ -155,7 +156,7 @@ fn what_is_prepared_is_read_no_more_and_stores_the_same() {
     });
 }
 
-/// What comes once is not worth a second round trip, and reads are planned each time.
+/// Prepared is what comes a second time, and what stores rows: reads are planned each time.
 #[test]
 fn what_comes_once_is_not_prepared() {
     let Some(server) = Server::get() else { return };
@@ -163,12 +164,62 @@ fn what_comes_once_is_not_prepared() {
         let (saver, parses) = open(&server.database("prepared_once"), true).await;
         let before = parses.so_far();
         step(&saver, 0).await;
-        // Two statements, and the first of them for keeps, as another one came.
-        assert_eq!(parses.so_far() - before, 3);
+        assert_eq!(parses.so_far() - before, 2, "both unnamed");
         for reads in 1..5 {
             saver.get_tuple(&key("t", ""), None).await.unwrap();
-            assert_eq!(parses.so_far() - before, 4 + reads);
+            assert_eq!(parses.so_far() - before, 2 + reads);
         }
+        step(&saver, 1).await;
+        assert_eq!(parses.so_far() - before, 2 + 4 + 2, "both for keeps");
+        step(&saver, 2).await;
+        assert_eq!(parses.so_far() - before, 2 + 4 + 2);
+    });
+}
+
+/// A reader does not wait for what a writer would have prepared.
+#[test]
+fn a_read_has_nothing_to_do_with_it() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("prepared_locked");
+        let (saver, _) = open(&url, true).await;
+        step(&saver, 0).await;
+        let client = connect(&url).await;
+        client.batch_execute("BEGIN; LOCK TABLE checkpoints IN SHARE MODE").await.unwrap();
+        let read = saver.get_tuple(&key("t", ""), None);
+        let read = tokio::time::timeout(Duration::from_secs(10), read).await.expect("no waiting");
+        assert!(read.unwrap().is_some());
+        client.batch_execute("COMMIT").await.unwrap();
+        step(&saver, 1).await;
+    });
+}
+
+/// Somebody tells the session to forget its statements: nothing is lost, and it prepares them again.
+#[test]
+fn a_session_may_lose_its_statements() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("prepared_lost");
+        let (saver, parses) = open(&url, true).await;
+        for n in 0..3 {
+            step(&saver, n).await;
+        }
+        let client = connect(&url).await;
+        let forget = "CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql
+             AS $$ BEGIN DEALLOCATE ALL; RETURN NEW; END $$;
+             CREATE TRIGGER forget AFTER INSERT ON checkpoints
+             FOR EACH STATEMENT EXECUTE FUNCTION forget()";
+        client.batch_execute(forget).await.unwrap();
+        step(&saver, 3).await;
+        client.batch_execute("DROP TRIGGER forget ON checkpoints").await.unwrap();
+        for n in 4..7 {
+            step(&saver, n).await;
+        }
+        let before = parses.so_far();
+        step(&saver, 7).await;
+        assert_eq!(parses.so_far(), before, "all are there again");
+        assert_eq!(rows(&client, "SELECT count(*) FROM checkpoints").await, ["8"]);
+        assert_eq!(rows(&client, "SELECT count(*) FROM checkpoint_writes").await, ["16"]);
     });
 }
 

@@ -2,59 +2,69 @@
 //!
 //! One is carried as LangGraph's serializer carries instances: an ext value of code 0, whose payload is
 //! `["builtins", "int", digits]`. Python makes an integer of it again. Its own serializer never writes
-//! one (a `TypeError`), but PostgreSQL's JSONB does: a float from 1e22 on comes back without a fraction.
+//! one (a `TypeError`), but PostgreSQL's JSONB does: a large float of Python's comes back without a
+//! fraction.
 
 use super::Value;
 
 const ONE_ARGUMENT: i8 = 0;
+/// The payload's beginning: a list of three, with the module and the class.
+const CALL: &[u8] = b"\x93\xa8builtins\xa3int";
+/// Python reads no more (`sys.int_info.default_max_str_digits`).
+const MOST_DIGITS: usize = 4_300;
 
 /// By its digits; `None` where they are not those of an integer, or of one that has 64 bits.
 pub(crate) fn big_integer(digits: &str) -> Option<Value> {
     if !is_big_integer(digits) {
         return None;
     }
-    let call = Value::Array(vec!["builtins".into(), "int".into(), digits.into()]);
-    let mut payload = Vec::new();
-    rmpv::encode::write_value(&mut payload, &call).expect("a vector takes all bytes");
+    let mut payload = CALL.to_vec();
+    let text = Value::from(digits);
+    rmpv::encode::write_value(&mut payload, &text).expect("a vector takes all bytes");
     Some(Value::Ext(ONE_ARGUMENT, payload))
 }
 
-/// The digits of an integer beyond 64 bits, and nothing else.
-pub(crate) fn read_big_integer(value: &Value) -> Option<String> {
+/// The digits of an integer beyond 64 bits, and nothing else. Whatever else an instance may be, little
+/// of it is looked at.
+pub(crate) fn read_big_integer(value: &Value) -> Option<&str> {
     let Value::Ext(ONE_ARGUMENT, payload) = value else { return None };
-    let mut rest = &payload[..];
-    let call = rmpv::decode::read_value(&mut rest).ok()?;
-    match call.as_array().map(Vec::as_slice)? {
-        [module, class, digits] if rest.is_empty() => {
-            let is_integer = module.as_str() == Some("builtins") && class.as_str() == Some("int");
-            digits.as_str().filter(|digits| is_integer && is_big_integer(digits)).map(str::to_owned)
-        }
-        _ => None,
-    }
+    let text = match payload.strip_prefix(CALL)? {
+        [header @ 0xa0..=0xbf, text @ ..] => (text, usize::from(header & 0x1f)),
+        [0xd9, length, text @ ..] => (text, usize::from(*length)),
+        [0xda, high, low, text @ ..] => (text, usize::from(u16::from_be_bytes([*high, *low]))),
+        _ => return None,
+    };
+    let (text, length) = text;
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.len() == length)?;
+    is_big_integer(digits).then_some(digits)
 }
 
 fn is_big_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
-    is_integer && !digits.is_empty() && text.parse::<i64>().is_err() && text.parse::<u64>().is_err()
+    (1..=MOST_DIGITS).contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !digits.starts_with('0')
+        && text.parse::<i64>().is_err()
+        && text.parse::<u64>().is_err()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{big_integer, read_big_integer};
+    use super::{CALL, big_integer, read_big_integer};
     use crate::value::Value;
 
     #[test]
     fn only_what_64_bits_do_not_hold_is_one() {
         let over = "18446744073709551616";
         let under = "-9223372036854775809";
-        for digits in [over, under, "10000000000000000000000", &"9".repeat(4_000)] {
+        for digits in [over, under, "10000000000000000000000", &"9".repeat(4_300)] {
             let made = big_integer(digits).expect(digits);
-            assert_eq!(read_big_integer(&made).as_deref(), Some(digits));
+            assert_eq!(read_big_integer(&made), Some(digits));
         }
         let small = ["18446744073709551615", "-9223372036854775808", "0", "-1"];
         let odd = ["", "-", "+18446744073709551616", "018446744073709551616", "1e22", "1.0", "٣"];
-        for digits in small.into_iter().chain(odd) {
+        let long = "9".repeat(4_301);
+        for digits in small.into_iter().chain(odd).chain([&*long]) {
             assert_eq!(big_integer(digits), None, "{digits}");
         }
     }
@@ -68,8 +78,14 @@ mod tests {
         };
         let expected = b"\x93\xa8builtins\xa3int\xb710000000000000000000000";
         assert_eq!(payload, expected);
-        let others: [&[u8]; 5] = [
+        let deep = [&[0x91; 100_000][..], &[0xc0]].concat();
+        let others: [&[u8]; 10] = [
             b"",
+            &deep,
+            CALL,
+            &[CALL, b"\xb710000000000000000000"].concat(),
+            &[CALL, b"\xb7100000000000000000000000"].concat(),
+            &[CALL, b"\xdb\xff\xff\xff\xff1"].concat(),
             b"\xc1",
             b"\x93\xa8builtins\xa3set\xb410000000000000000000",
             b"\x93\xa8builtins\xa3int\xa17",

@@ -76,7 +76,7 @@ pub fn to_json(value: &Value) -> serde_json::Value {
         Value::Ext(code, bytes) => match read_big_integer(value) {
             Some(digits) => match digits.parse::<f64>() {
                 Ok(float) if float.is_finite() => json!(float),
-                _ => Json::String(digits),
+                _ => Json::String(digits.to_owned()),
             },
             None => json!({ "$ext": code, "$bytes": hex(bytes) }),
         },

@@ -47,8 +47,8 @@ pub fn from_value<T: de::DeserializeOwned>(value: &Value) -> Result<T, ReadError
 macro_rules! small {
     ($($name:ident)*) => {$(
         fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-            match self.big() {
-                Some(_) => too_big(&visitor),
+            match read_big_integer(self.0) {
+                Some(digits) => no_room(digits, &visitor),
                 None => self.deserialize_any(visitor),
             }
         }
@@ -57,12 +57,14 @@ macro_rules! small {
 
 /// Numbers that may have room for more.
 macro_rules! large {
-    ($($name:ident: $visit:ident)*) => {$(
+    ($($name:ident: $visit:ident if $fits:expr;)*) => {$(
         fn $name<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-            match self.big().map(|digits| digits.parse()) {
-                Some(Ok(number)) => visitor.$visit(number),
-                Some(Err(_)) => too_big(&visitor),
-                None => self.deserialize_any(visitor),
+            let Some(digits) = read_big_integer(self.0) else {
+                return self.deserialize_any(visitor);
+            };
+            match digits.parse() {
+                Ok(number) if $fits(number) => visitor.$visit(number),
+                _ => no_room(digits, &visitor),
             }
         }
     )*};
@@ -108,11 +110,16 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 entries.end().map(|()| read)
             }
             // Only a field of type `Value` takes one.
-            Value::Ext(..) => self
-                .0
-                .clone()
-                .deserialize_any(visitor)
-                .map_err(de::Error::custom::<rmpv::ext::Error>),
+            Value::Ext(..) => {
+                let read = self.0.clone().deserialize_any(visitor);
+                read.map_err(|error: rmpv::ext::Error| match read_big_integer(self.0) {
+                    Some(digits) => de::Error::custom(format_args!(
+                        "the integer {digits} has more than 64 bits: it is read as f64, i128, u128 or \
+                         Value only, and not where the type is chosen by the value"
+                    )),
+                    None => de::Error::custom(error),
+                })
+            }
         }
     }
 
@@ -154,10 +161,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     large! {
-        deserialize_i128: visit_i128
-        deserialize_u128: visit_u128
-        deserialize_f32: visit_f64
-        deserialize_f64: visit_f64
+        deserialize_i128: visit_i128 if |_| true;
+        deserialize_u128: visit_u128 if |_| true;
+        deserialize_f32: visit_f64 if |float: f64| (float as f32).is_finite();
+        deserialize_f64: visit_f64 if f64::is_finite;
     }
 
     small! {
@@ -171,14 +178,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-impl Reader<'_> {
-    fn big(self) -> Option<String> {
-        read_big_integer(self.0)
-    }
-}
-
-fn too_big<'de, V: Visitor<'de>>(visitor: &V) -> Result<V::Value, ReadError> {
-    Err(de::Error::invalid_type(Unexpected::Other("an integer of more bits"), visitor))
+fn no_room<'de, V: Visitor<'de>>(digits: &str, visitor: &V) -> Result<V::Value, ReadError> {
+    Err(de::Error::invalid_type(Unexpected::Other(&format!("the integer {digits}")), visitor))
 }
 
 type Pair<'de> = (Key<'de>, Reader<'de>);
@@ -325,10 +326,18 @@ mod tests {
         assert_eq!(from_value(&big), Ok(1e22_f32));
         assert_eq!(from_value(&big), Ok(big.clone()));
         let error = from_value::<u64>(&big).expect_err("64 bits are too few");
-        assert_eq!(error.to_string(), "invalid type: an integer of more bits, expected u64");
+        let text = "invalid type: the integer 10000000000000000000000, expected u64";
+        assert_eq!(error.to_string(), text);
         let bigger = big_integer(&"9".repeat(50)).expect("it is big");
-        let error = from_value::<i128>(&bigger).expect_err("128 bits are too few");
-        assert_eq!(error.to_string(), "invalid type: an integer of more bits, expected i128");
+        let error = from_value::<i128>(&bigger).expect_err("128 bits are too few").to_string();
+        assert!(error.ends_with("9999, expected i128"), "{error}");
+        let huge = big_integer(&"7".repeat(400)).expect("it is big");
+        assert!(from_value::<f64>(&huge).is_err(), "no float has room for it");
+        let wide = big_integer(&"7".repeat(40)).expect("it is big");
+        assert!(from_value::<f32>(&wide).is_err(), "an f32 is smaller");
+        assert!(from_value::<f64>(&wide).is_ok());
+        let error = from_value::<serde_json::Value>(&big).expect_err("JSON has no such integer");
+        assert!(error.to_string().contains("more than 64 bits"), "{error}");
         assert_eq!(from_value::<i128>(&7.into()), Ok(7));
     }
 

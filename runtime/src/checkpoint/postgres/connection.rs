@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Config, Error, Row};
 use super::PostgresOptions;
 use super::dismissal::{Keeper, Lent, Link, Work};
 use super::errors::{Failure, refused};
-use super::prepared::Prepared;
+use super::prepared::{Prepared, Sessions};
 use super::problem::{ServerProblem, explained};
 use super::target::{Server, Target};
 use super::tls::Tls;
@@ -30,7 +30,8 @@ pub(super) struct Connecting {
     target: Target,
     tls: Tls,
     doors: Doors,
-    prepares: bool,
+    /// If statements shall be prepared.
+    sessions: Option<Sessions>,
 }
 
 impl Connecting {
@@ -69,7 +70,7 @@ impl Connecting {
         let connected = open(&self.target.config, stream, self.tls.to(server)).await;
         let (client, work) = connected.map_err(|error| refused(authority, error))?;
         let (doors, tls, server) = (self.doors.clone(), self.tls.clone(), server.clone());
-        let prepared = self.prepares.then(Prepared::default);
+        let prepared = self.sessions.as_ref().map(Prepared::new);
         Ok(Keeper { doors, tls, server }.keep(client, work, prepared))
     }
 }
@@ -160,8 +161,8 @@ impl Store {
         let target = Target::parse(url)?;
         let name = target.name().into();
         let tls = Tls::new(&target, doors, options.root_certificates.as_deref())?;
-        let prepares = options.prepared_statements;
-        let pool = Pool::builder(Connecting { target, tls, doors: doors.clone(), prepares })
+        let sessions = options.prepared_statements.then(Sessions::default);
+        let pool = Pool::builder(Connecting { target, tls, doors: doors.clone(), sessions })
             .max_size(options.max_connections.max(1))
             .build()
             .expect("a pool without timeouts needs no runtime");
@@ -210,6 +211,10 @@ impl Store {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
+            // Once for each connection at most, as a new one has prepared nothing.
+            if matches!(failure, Failure::Moved) {
+                continue;
+            }
             if !failure.may_pass(again) || !patience.wait().await {
                 return Err(failure);
             }
@@ -230,12 +235,7 @@ impl Store {
 
     async fn attempt<D, T>(&self, data: &D, attempt: Attempt<D, T>) -> Result<T, Failure> {
         let lent = Lent::pooled(self.acquire().await?);
-        let call = async {
-            let link = lent.link();
-            link.catch_up().await?;
-            attempt(data, link).await
-        };
-        let result = self.in_time(call).await;
+        let result = self.in_time(attempt(data, lent.link())).await;
         lent.end(&result);
         result
     }
@@ -278,6 +278,7 @@ impl Store {
         let text = match failure {
             Failure::Saver(error) => return error,
             Failure::Unreachable(problem) | Failure::Unavailable(problem) => problem,
+            Failure::Moved => "the session changed; nothing was done".to_owned(),
             Failure::Lost(problem) => {
                 format!("the connection broke ({problem}); whether the call took effect is unknown")
             }
@@ -308,16 +309,4 @@ pub(super) async fn execute(
     parameters: &[Parameter<'_>],
 ) -> Result<u64, Failure> {
     Ok(client.execute_typed(statement, parameters).await?)
-}
-
-/// As [`execute`], of a statement that only stores rows.
-pub(super) async fn store(
-    link: &Link,
-    statement: &str,
-    parameters: &[Parameter<'_>],
-) -> Result<u64, Failure> {
-    match link.prepared() {
-        Some(prepared) => Ok(prepared.execute(link, statement, parameters).await?),
-        None => execute(link, statement, parameters).await,
-    }
 }

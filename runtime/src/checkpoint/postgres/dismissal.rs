@@ -24,6 +24,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// A client, and the way to have its connection ended.
 pub(super) struct Link {
+    /// Gone first: a statement that is dropped before would be closed, in whatever session.
     client: Client,
     /// What it keeps prepared, if it shall.
     prepared: Option<Prepared>,
@@ -35,14 +36,6 @@ pub(super) struct Link {
 impl Link {
     pub fn prepared(&self) -> Option<&Prepared> {
         self.prepared.as_ref()
-    }
-
-    /// Before a call: prepares what is to be kept.
-    pub async fn catch_up(&self) -> Result<(), Failure> {
-        match &self.prepared {
-            Some(prepared) => Ok(prepared.catch_up(&self.client).await?),
-            None => Ok(()),
-        }
     }
 }
 
@@ -104,7 +97,9 @@ impl Lent {
         match result {
             // The server may be at it still.
             Err(Failure::Silent(_)) => {}
-            Err(Failure::Lost(_)) => self.0.take().into_iter().for_each(Held::discard),
+            Err(Failure::Lost(_) | Failure::Moved) => {
+                self.0.take().into_iter().for_each(Held::discard)
+            }
             _ => drop(self.0.take()),
         }
     }

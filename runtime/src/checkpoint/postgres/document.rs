@@ -83,7 +83,7 @@ enum Inline<'a> {
     Word(&'static str),
     Integer(&'a Value),
     /// Of an integer beyond 64 bits.
-    Digits(String),
+    Digits(&'a str),
     Float(f64),
     Text(&'a str),
 }
@@ -254,7 +254,7 @@ fn number(text: &str) -> Result<Value, String> {
         let small = text.parse::<i64>().map(Value::from);
         let number = small.or_else(|_| text.parse::<u64>().map(Value::from)).ok();
         let number = number.or_else(|| big_integer(text));
-        return number.ok_or_else(|| format!("{text} is no integer"));
+        return number.ok_or_else(|| format!("{text} is no integer that Python reads"));
     }
     match text.parse::<f64>() {
         Ok(float) if float.is_finite() => Ok(Value::F64(float)),

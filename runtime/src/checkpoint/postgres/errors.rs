@@ -21,6 +21,9 @@ pub(super) enum Failure {
     Lost(String),
     /// There was no answer within the limit: whether the call took effect is unknown.
     Silent(Duration),
+    /// The session is not the one in which its statements were prepared, or has lost them. Nothing was
+    /// done.
+    Moved,
     /// The server undid the call in favour of another one; it may work the next time.
     Undone(Error),
     Sql(Error),
@@ -31,7 +34,7 @@ impl Failure {
     /// Is it worth another attempt, of a call that may or may not take effect twice?
     pub fn may_pass(&self, again: Again) -> bool {
         match self {
-            Failure::Unreachable(_) | Failure::Undone(_) => true,
+            Failure::Unreachable(_) | Failure::Undone(_) | Failure::Moved => true,
             Failure::Lost(_) => again == Again::Yes,
             Failure::Unavailable(_) | Failure::Silent(_) | Failure::Sql(_) | Failure::Saver(_) => {
                 false

@@ -21,15 +21,15 @@ pub(super) enum Lock {
 }
 
 impl Lock {
-    /// Opens a transaction and takes the lock. Whatever the session's default is, each statement of
-    /// it sees its own moment.
-    pub fn begin(self, thread: &str) -> String {
+    /// Opens a transaction and takes the lock, and gives the value of more columns. Whatever the
+    /// session's default is, each statement of it sees its own moment.
+    pub fn begin(self, thread: &str, columns: &str) -> String {
         let function = match self {
             Lock::Shared => "pg_advisory_xact_lock_shared",
             Lock::Alone => "pg_advisory_xact_lock",
         };
         let key = key("thread", thread);
-        format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {function}({key})")
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {function}({key}){columns}")
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn locked<T>(
     thread: &str,
     statement: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let begin = lock.begin(thread);
+    let begin = lock.begin(thread, "");
     // Polled in this order.
     let (begun, answer, committed) =
         join3(client.batch_execute(&begin), statement, client.batch_execute("COMMIT")).await;

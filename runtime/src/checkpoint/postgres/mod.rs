@@ -62,10 +62,15 @@ pub struct PostgresOptions {
     /// believes those that browsers do.
     pub root_certificates: Option<Arc<str>>,
     pub late_writes: LateWrites,
-    /// Keeps the statements that store rows prepared on each connection, once they have come a second
-    /// time: a step at sync costs the server about a third less. Their names belong to a session. A
-    /// pooler that lends one for each transaction has to know them (PgBouncer does since 1.21, with
-    /// `max_prepared_statements`); behind another one, calls would fail.
+    /// Has each connection keep the statements prepared that store checkpoints and writes, from the
+    /// second time on, so that the server need not read and plan them again: on loopback a step at sync
+    /// takes a third less. Reads are not prepared, nor are checkpoints whose parent must be the head
+    /// (`Forks::Refused`).
+    ///
+    /// For direct connections, and poolers that lend a session for as long as the client wants it.
+    /// Behind one that lends it for a transaction the saver notices, before anything is done, and goes
+    /// on without; a few names stay behind in the pooler's sessions. While it prepares, a table that
+    /// comes up in front of another one in the `search_path` is not written to.
     pub prepared_statements: bool,
 }
 
@@ -99,9 +104,13 @@ impl Default for PostgresOptions {
 /// What differs from the SQLite saver is PostgreSQL's, or LangGraph's saver for it: no name may hold
 /// U+0000, nor a string that is a channel's whole value, which may not be NaN or an infinity either; a
 /// checkpoint that is stored once more keeps its parent, and a value that was changed under its old
-/// version is not stored again. An integer beyond 64 bits, which a large float becomes when Python
-/// stores it as a channel's whole value, is carried as Python's `int(digits)` and read as `i128`,
-/// `u128` or `f64`.
+/// version is not stored again.
+///
+/// A float from 2^64 on that Python stores as a channel's whole value comes back from PostgreSQL as an
+/// integer, for Python as well as here. Nodes may read it as `f64`, `i128` or `u128`. A `Value` of it
+/// is an extension that stands for Python's `int(digits)`; in a channel of its own it is stored with
+/// its digits again. Inside a list or among pending writes Python makes an integer of it, or, if it
+/// deserializes strictly (`LANGGRAPH_STRICT_MSGPACK`), a text.
 ///
 /// [`Keep::Latest`] and [`Saver::delete_for_runs`] remove values that no checkpoint holds any more. A
 /// run that goes on from a checkpoint which went meanwhile relies on such values, and its next one

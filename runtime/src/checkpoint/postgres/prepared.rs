@@ -1,63 +1,196 @@
-//! Statements that a connection keeps prepared, which spares the server reading and planning them.
+//! Statements that a session keeps prepared, which spares the server reading and planning them.
 //!
-//! Only those that store rows are. They look nothing up, so that there is no plan to go wrong; that of a
-//! read which was made while its table was small would be kept while the table grows.
+//! Only those that store rows are, wherever the head is. They look nothing up, so that there is no plan
+//! to go wrong; that of a read which was made while its table was small would be kept while the table
+//! grows.
+//!
+//! A name means something in its session alone, and in another one it may mean somebody else's
+//! statement. A pooler may lend another session each time. So every transaction that relies on a name
+//! asks first whether the session is still the same, and does nothing if not; from then on the saver
+//! prepares nothing more.
 
-use std::collections::BTreeMap;
-use std::mem::take;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::try_join_all;
-use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, Statement};
+use futures::future::{join, join_all};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
-use super::connection::Parameter;
+use super::connection::{Parameter, execute};
+use super::dismissal::Link;
+use super::errors::Failure;
+use super::statements::Insert;
 
-/// What a connection keeps, by the statement's text. There are as many texts as ways to spell rows out.
-#[derive(Default)]
-pub(super) struct Prepared(Mutex<Texts>);
+/// Do the connections of a saver keep their sessions? Clones share the answer.
+#[derive(Clone, Default)]
+pub(super) struct Sessions {
+    come_and_go: Arc<AtomicBool>,
+}
 
+impl Sessions {
+    /// Nothing was done, and nothing will be prepared any more.
+    fn moved(&self) -> Failure {
+        if !self.come_and_go.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "a pooler lends the saver another session of postgres each time: it goes on without \
+                 prepared statements (PostgresOptions::prepared_statements)"
+            );
+        }
+        Failure::Moved
+    }
+}
+
+/// What a connection has prepared.
+pub(super) struct Prepared {
+    sessions: Sessions,
+    texts: Mutex<Texts>,
+}
+
+/// There are as many texts as ways to spell rows out.
 #[derive(Default)]
 struct Texts {
+    /// What came once, and was sent unnamed.
+    seen: BTreeSet<String>,
     kept: BTreeMap<String, Statement>,
-    /// Sent once, unnamed, and to be prepared before the next call: what comes once is not worth it,
-    /// and between two statements of one transaction there is no time.
-    wanted: BTreeMap<String, Vec<Type>>,
+    /// Where they are kept: the process id of the server's end.
+    session: Option<i32>,
 }
 
 impl Prepared {
-    /// Prepares what was wanted meanwhile, in one round trip.
-    pub async fn catch_up(&self, client: &Client) -> Result<(), Error> {
-        let wanted = take(&mut self.texts().wanted);
-        let prepare = async |(text, types): (String, Vec<Type>)| {
-            let statement = client.prepare_typed(&text, &types).await?;
-            Ok::<_, Error>((text, statement))
+    pub fn new(sessions: &Sessions) -> Prepared {
+        Prepared { sessions: sessions.clone(), texts: Mutex::default() }
+    }
+
+    /// Before a transaction: prepares those of its statements that come a second time, in one round
+    /// trip. What cannot be prepared is sent unnamed, and tells then what is wrong.
+    pub async fn get_ready(&self, client: &Client, inserts: Vec<Insert>) -> Result<(), Failure> {
+        let again = self.seen_before(inserts);
+        if again.is_empty() {
+            return Ok(());
+        }
+        // Within a transaction a pooler leaves us one session.
+        let prepare = async |insert: Insert| {
+            let statement = client.prepare_typed(&insert.text, &insert.types).await?;
+            Ok::<_, Error>((insert.text, statement))
         };
-        let prepared = try_join_all(wanted.into_iter().map(prepare)).await?;
-        self.texts().kept.extend(prepared);
+        let all = join_all(again.into_iter().map(prepare));
+        let begin = client.simple_query("BEGIN; SELECT pg_backend_pid()");
+        let (begun, (prepared, ended)) =
+            join(begin, join(all, client.batch_execute("COMMIT"))).await;
+        let session = backend(&begun?);
+        ended?;
+        let mut texts = self.texts();
+        if texts.session.is_some_and(|before| Some(before) != session) {
+            return Err(self.sessions.moved());
+        }
+        texts.session = session;
+        for one in prepared {
+            match one {
+                Ok((text, statement)) => drop(texts.kept.insert(text, statement)),
+                // Somebody else's, and not of this connection.
+                Err(error) if error.code() == Some(&SqlState::DUPLICATE_PSTATEMENT) => {
+                    return Err(self.sessions.moved());
+                }
+                Err(_) => {}
+            }
+        }
         Ok(())
     }
 
-    /// The number of rows that a statement stored. It is sent when this is first polled.
-    pub async fn execute(
-        &self,
-        client: &Client,
-        text: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<u64, Error> {
-        let kept = self.texts().kept.get(text).cloned();
-        if let Some(statement) = kept {
-            let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
-            return client.execute(&statement, &values).await;
+    /// Those that came before and are not kept yet.
+    fn seen_before(&self, inserts: Vec<Insert>) -> Vec<Insert> {
+        if self.is_off() {
+            return vec![];
         }
-        let stored = client.execute_typed(text, parameters).await?;
-        let types = parameters.iter().map(|(_, kind)| kind.clone()).collect();
-        self.texts().wanted.insert(text.to_owned(), types);
-        Ok(stored)
+        let mut texts = self.texts();
+        let mut again: Vec<Insert> = vec![];
+        for insert in inserts {
+            let is_new = texts.seen.insert(insert.text.clone());
+            let is_there = texts.kept.contains_key(&insert.text);
+            if !is_new && !is_there && again.iter().all(|other| other.text != insert.text) {
+                again.push(insert);
+            }
+        }
+        again
+    }
+
+    /// The process id that the session must have for what is kept to mean anything.
+    fn session(&self) -> Option<i32> {
+        let texts = self.texts();
+        texts.session.filter(|_| !texts.kept.is_empty() && !self.is_off())
+    }
+
+    fn kept(&self, text: &str) -> Option<Statement> {
+        self.texts().kept.get(text).filter(|_| !self.is_off()).cloned()
+    }
+
+    fn is_off(&self) -> bool {
+        self.sessions.come_and_go.load(Ordering::Relaxed)
     }
 
     /// Nothing under this lock can fail half done.
     fn texts(&self) -> MutexGuard<'_, Texts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn backend(answers: &[SimpleQueryMessage]) -> Option<i32> {
+    answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    })
+}
+
+/// One more column of the statement that opens a transaction: it fails (22P02) in another session
+/// than that of the prepared statements. Empty where there are none.
+pub(super) fn same_session(link: &Link) -> String {
+    match link.prepared().and_then(Prepared::session) {
+        Some(session) => format!(
+            ", CAST(CASE WHEN pg_backend_pid() = {session} THEN '1' ELSE 'another session' END AS int4)"
+        ),
+        None => String::new(),
+    }
+}
+
+/// What a transaction failed with that began with [`same_session`].
+pub(super) fn judge_session(link: &Link, failure: Failure) -> Failure {
+    match (&failure, link.prepared()) {
+        (Failure::Sql(error), Some(prepared))
+            if error.code() == Some(&SqlState::INVALID_TEXT_REPRESENTATION) =>
+        {
+            prepared.sessions.moved()
+        }
+        _ => failure,
+    }
+}
+
+/// The number of rows that a statement stored. It is sent when this is first polled, behind what makes
+/// sure of the session.
+pub(super) async fn store(
+    link: &Link,
+    insert: &Insert,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<u64, Failure> {
+    let Some(statement) = link.prepared().and_then(|prepared| prepared.kept(&insert.text)) else {
+        return store_unnamed(link, insert, values).await;
+    };
+    match link.execute(&statement, values).await {
+        // Somebody told the session to forget it.
+        Err(error) if error.code() == Some(&SqlState::INVALID_SQL_STATEMENT_NAME) => {
+            Err(Failure::Moved)
+        }
+        other => Ok(other?),
+    }
+}
+
+pub(super) async fn store_unnamed(
+    client: &Client,
+    insert: &Insert,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<u64, Failure> {
+    let types = insert.types.iter().cloned();
+    let parameters: Vec<Parameter<'_>> = values.iter().copied().zip(types).collect();
+    execute(client, &insert.text, &parameters).await
 }

@@ -38,7 +38,7 @@ impl ServerProblem {
     pub(super) fn of(failure: &Failure) -> ServerProblem {
         match failure {
             Failure::Unreachable(_) => ServerProblem::Unreachable,
-            Failure::Unavailable(_) => ServerProblem::NoConnection,
+            Failure::Unavailable(_) | Failure::Moved => ServerProblem::NoConnection,
             Failure::Lost(_) | Failure::Silent(_) => ServerProblem::Unknown,
             Failure::Undone(error) | Failure::Sql(error) => ServerProblem::of_error(error),
             Failure::Saver(_) => ServerProblem::Refused,
@@ -110,10 +110,6 @@ pub(super) fn explained(error: &Error) -> String {
         SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => {
             "a table of that name belongs to another application, or to an older version; use a \
              database or a schema of its own"
-        }
-        SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => {
-            "the session is not the one that the statement was prepared in: a pooler is in between \
-             that does not know prepared statements; turn PostgresOptions::prepared_statements off"
         }
         _ => "",
     };

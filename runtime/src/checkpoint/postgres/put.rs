@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
-use super::connection::{Parameter, execute, query, store};
+use super::connection::query;
 use super::dismissal::Link;
 use super::document::Blobs;
 use super::errors::Failure;
+use super::prepared::{store, store_unnamed};
 use super::statements as sql;
 use super::wire::Jsonb;
 use crate::checkpoint::codec::encode;
@@ -48,50 +49,46 @@ impl CheckpointRows {
         Ok(late::check_head(thread, &self.claim, &self.id, self.parent.as_deref(), found)?)
     }
 
+    pub fn insert(&self, place: Where) -> sql::Insert {
+        match place {
+            Where::Anywhere => sql::put(self.values()),
+            Where::AtHead => sql::put_at_head(),
+        }
+    }
+
+    fn values(&self) -> sql::Rows {
+        sql::Rows::of(self.blobs.channels.len())
+    }
+
     async fn send(&self, link: &Link, place: Where) -> Result<u64, Failure> {
-        let values = match place {
-            Where::Anywhere => sql::Rows::of(self.blobs.channels.len()),
-            Where::AtHead => sql::Rows::Arrays,
-        };
         let (thread, namespace) = (&*self.key.thread, &*self.key.namespace);
         let (id, parent) = (&*self.id, self.parent.as_deref());
         let (document, metadata) = (Jsonb(&self.document), Jsonb(&self.metadata));
         let Blobs { types, bytes, .. } = &self.blobs;
         let (channels, versions) = (texts(&self.blobs.channels), texts(&self.blobs.versions));
-        let mut parameters: Vec<Parameter<'_>> = vec![
-            (&thread, Type::TEXT),
-            (&namespace, Type::TEXT),
-            (&id, Type::TEXT),
-            (&parent, Type::TEXT),
-            (&document, Type::JSONB),
-            (&metadata, Type::JSONB),
-        ];
-        match values {
-            sql::Rows::Arrays => parameters.extend([
-                (&channels as _, Type::TEXT_ARRAY),
-                (&versions as _, Type::TEXT_ARRAY),
-                (types as _, Type::TEXT_ARRAY),
-                (bytes as _, Type::BYTEA_ARRAY),
-            ]),
-            sql::Rows::SpelledOut(count) => parameters.extend((0..count).flat_map(|n| {
-                [
-                    (&channels[n] as _, Type::TEXT),
-                    (&versions[n] as _, Type::TEXT),
-                    (&types[n] as _, Type::TEXT),
-                    (&bytes[n] as _, Type::BYTEA),
-                ]
-            })),
+        let mut values: Vec<&(dyn ToSql + Sync)> =
+            vec![&thread, &namespace, &id, &parent, &document, &metadata];
+        match (place, self.values()) {
+            (Where::AtHead, _) | (Where::Anywhere, sql::Rows::Arrays) => {
+                values.extend([&channels as &(dyn ToSql + Sync), &versions, types, bytes]);
+            }
+            (Where::Anywhere, sql::Rows::SpelledOut(count)) => {
+                values.extend((0..count).flat_map(|n| {
+                    [&channels[n] as &(dyn ToSql + Sync), &versions[n], &types[n], &bytes[n]]
+                }));
+            }
         }
+        let insert = self.insert(place);
         match place {
-            Where::Anywhere => store(link, &sql::put(values), &parameters).await,
-            Where::AtHead => execute(link, sql::PUT_AT_HEAD, &parameters).await,
+            Where::Anywhere => store(link, &insert, &values).await,
+            Where::AtHead => store_unnamed(link, &insert, &values).await,
         }
     }
 }
 
 /// Where a checkpoint's parent must be.
 #[derive(Clone, Copy)]
-enum Where {
+pub(super) enum Where {
     Anywhere,
     AtHead,
 }
@@ -134,40 +131,32 @@ impl WriteRows {
         Ok(rows)
     }
 
+    /// `None` where there are no rows.
+    pub fn insert(&self) -> Option<sql::Insert> {
+        match self.indices.len() {
+            0 => None,
+            count => Some(sql::put_writes(sql::Rows::of(count), self.replaces)),
+        }
+    }
+
     /// All rows or none. They are sent when this is first polled.
     pub async fn store(&self, link: &Link) -> Result<u64, Failure> {
-        if self.indices.is_empty() {
-            return Ok(0);
-        }
+        let Some(insert) = self.insert() else { return Ok(0) };
         let PutWrites { key, checkpoint, task, task_path, .. } = &self.put;
         let (thread, namespace, id) = (&*key.thread, &*key.namespace, &**checkpoint);
         let (task, path) = (&**task, &**task_path);
         let channels = texts(&self.channels);
-        let mut parameters: Vec<Parameter<'_>> = vec![
-            (&thread, Type::TEXT),
-            (&namespace, Type::TEXT),
-            (&id, Type::TEXT),
-            (&task, Type::TEXT),
-            (&path, Type::TEXT),
-        ];
-        let rows = sql::Rows::of(self.indices.len());
-        match rows {
-            sql::Rows::Arrays => parameters.extend([
-                (&self.indices as _, Type::INT4_ARRAY),
-                (&channels as _, Type::TEXT_ARRAY),
-                (&self.types as _, Type::TEXT_ARRAY),
-                (&self.bytes as _, Type::BYTEA_ARRAY),
-            ]),
-            sql::Rows::SpelledOut(count) => parameters.extend((0..count).flat_map(|n| {
-                [
-                    (&self.indices[n] as _, Type::INT4),
-                    (&channels[n] as _, Type::TEXT),
-                    (&self.types[n] as _, Type::TEXT),
-                    (&self.bytes[n] as _, Type::BYTEA),
-                ]
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&thread, &namespace, &id, &task, &path];
+        let (indices, types, bytes) = (&self.indices, &self.types, &self.bytes);
+        match sql::Rows::of(indices.len()) {
+            sql::Rows::Arrays => {
+                values.extend([indices as &(dyn ToSql + Sync), &channels, types, bytes]);
+            }
+            sql::Rows::SpelledOut(count) => values.extend((0..count).flat_map(|n| {
+                [&indices[n] as &(dyn ToSql + Sync), &channels[n], &types[n], &bytes[n]]
             })),
         }
-        store(link, &sql::put_writes(rows, self.replaces), &parameters).await
+        store(link, &insert, &values).await
     }
 }
 

@@ -2,9 +2,17 @@
 //! of langgraph-checkpoint-postgres 3.1.1.
 //!
 //! All are sent unnamed and with the types of their parameters, so that one costs one round trip and
-//! leaves nothing behind in the session: behind a pooler the next statement may meet another one.
+//! leaves nothing behind in the session: behind a pooler the next statement may meet another one. Those
+//! that store rows may be prepared, if a user asks for it.
 
 use postgres_protocol::escape::escape_literal;
+use tokio_postgres::types::Type;
+
+/// A statement that stores rows, with the types of its parameters.
+pub(super) struct Insert {
+    pub text: String,
+    pub types: Vec<Type>,
+}
 
 /// Channels and versions that a document tells, as rows. The server fails (22023), without a name, where
 /// they are damaged.
@@ -148,6 +156,17 @@ impl Rows {
     pub fn of(count: usize) -> Rows {
         if count <= Rows::MOST_SPELLED_OUT { Rows::SpelledOut(count) } else { Rows::Arrays }
     }
+
+    /// Of the parameters of a statement: what all rows share, and what each has of its own.
+    fn types(self, shared: &[Type], own: &[(Type, Type)]) -> Vec<Type> {
+        let own: Vec<Type> = match self {
+            Rows::SpelledOut(count) => {
+                (0..count).flat_map(|_| own.iter().map(|(of_row, _)| of_row.clone())).collect()
+            }
+            Rows::Arrays => own.iter().map(|(_, of_all)| of_all.clone()).collect(),
+        };
+        [shared, &own].concat()
+    }
 }
 
 /// Rows that all begin with the parameters up to `shared` and go on with `own` more each, from the
@@ -205,14 +224,25 @@ DO UPDATE SET checkpoint = EXCLUDED.checkpoint, metadata = EXCLUDED.metadata"
 ///
 /// Thread, namespace, id, parent, checkpoint, metadata; channels, versions, types, bytes. A parser may
 /// want a condition before `ON CONFLICT`, to tell it from that of a join.
-pub(super) fn put(values: Rows) -> String {
+pub(super) fn put(values: Rows) -> Insert {
     const CHECKPOINT: &str = put_checkpoint!("VALUES ($1, $2, $3, $4, $5, $6)");
-    let values = match values {
-        Rows::SpelledOut(0) => return CHECKPOINT.to_owned(),
-        Rows::SpelledOut(count) => format!(put_values!("{}"), spell_out(count, 2, 7, 4)),
-        Rows::Arrays => put_values!(value_arrays!("true")).to_owned(),
+    let stored = match values {
+        Rows::SpelledOut(0) => None,
+        Rows::SpelledOut(count) => Some(format!(put_values!("{}"), spell_out(count, 2, 7, 4))),
+        Rows::Arrays => Some(put_values!(value_arrays!("true")).to_owned()),
     };
-    format!("WITH values_stored AS ({values}) {CHECKPOINT}")
+    let text = match stored {
+        Some(stored) => format!("WITH values_stored AS ({stored}) {CHECKPOINT}"),
+        None => CHECKPOINT.to_owned(),
+    };
+    Insert { text, types: put_types(values) }
+}
+
+fn put_types(values: Rows) -> Vec<Type> {
+    const SHARED: [Type; 6] =
+        [Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::JSONB, Type::JSONB];
+    const TEXT: (Type, Type) = (Type::TEXT, Type::TEXT_ARRAY);
+    values.types(&SHARED, &[TEXT, TEXT, TEXT, (Type::BYTEA, Type::BYTEA_ARRAY)])
 }
 
 /// The parent is the head, or the checkpoint is, which is then stored once more; or it is stored under
@@ -232,17 +262,24 @@ macro_rules! at_head {
 
 /// As [`put`] with arrays, if the parent is the head, and else nothing. The number of checkpoints that
 /// were stored is answered.
-pub(super) const PUT_AT_HEAD: &str = concat!(
-    "WITH values_stored AS (",
-    put_values!(value_arrays!(at_head!())),
-    ") ",
-    put_checkpoint!(concat!("SELECT $1, $2, $3, $4, $5, $6 WHERE ", at_head!()))
-);
+pub(super) fn put_at_head() -> Insert {
+    const TEXT: &str = concat!(
+        "WITH values_stored AS (",
+        put_values!(value_arrays!(at_head!())),
+        ") ",
+        put_checkpoint!(concat!("SELECT $1, $2, $3, $4, $5, $6 WHERE ", at_head!()))
+    );
+    Insert { text: TEXT.to_owned(), types: put_types(Rows::Arrays) }
+}
 
 /// Pending writes: rows that exist are kept or, but for their path, replaced, as with Python.
 ///
 /// Thread, namespace, id, task, path; indices, channels, types, bytes.
-pub(super) fn put_writes(rows: Rows, replaces: bool) -> String {
+pub(super) fn put_writes(rows: Rows, replaces: bool) -> Insert {
+    const SHARED: [Type; 5] = [Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT];
+    const TEXT: (Type, Type) = (Type::TEXT, Type::TEXT_ARRAY);
+    let own = [(Type::INT4, Type::INT4_ARRAY), TEXT, TEXT, (Type::BYTEA, Type::BYTEA_ARRAY)];
+    let types = rows.types(&SHARED, &own);
     let rows = match rows {
         Rows::SpelledOut(count) => spell_out(count, 5, 6, 4),
         Rows::Arrays => "SELECT $1, $2, $3, $4, $5, w.idx, w.channel, w.type, w.blob
@@ -254,12 +291,13 @@ WHERE true"
         true => "UPDATE SET channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob",
         false => "NOTHING",
     };
-    format!(
+    let text = format!(
         "INSERT INTO checkpoint_writes
     (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
 {rows}
 ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO {on_conflict}"
-    )
+    );
+    Insert { text, types }
 }
 
 /// How often a thread was deleted, if ever. Thread.

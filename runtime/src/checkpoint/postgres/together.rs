@@ -6,6 +6,7 @@ use std::slice;
 use std::sync::Arc;
 use std::task::Poll;
 
+use futures::TryFutureExt;
 use futures::future::{BoxFuture, maybe_done};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -14,7 +15,8 @@ use super::connection::query;
 use super::dismissal::Link;
 use super::errors::Failure;
 use super::lock::Lock;
-use super::put::{CheckpointRows, WriteRows};
+use super::prepared::{judge_session, same_session};
+use super::put::{CheckpointRows, Where, WriteRows};
 use super::statements as sql;
 use crate::checkpoint::late;
 use crate::checkpoint::saver::{Claim, LateWrites};
@@ -54,6 +56,13 @@ impl Rows {
         claim.deletions.filter(|_| late_writes == LateWrites::Refused)
     }
 
+    fn insert(&self) -> Option<sql::Insert> {
+        match self {
+            Rows::Checkpoint(rows) => Some(rows.insert(Where::Anywhere)),
+            Rows::Writes(rows) => rows.insert(),
+        }
+    }
+
     async fn store(&self, link: &Link) -> Result<u64, Failure> {
         match self {
             Rows::Checkpoint(rows) => rows.store(link).await,
@@ -81,7 +90,8 @@ impl Rows {
     async fn put_at_head(&self, rows: &CheckpointRows, link: &Link) -> Result<(), Failure> {
         loop {
             // Two that both found their parent at the head would make a fork.
-            let begin = Lock::Alone.begin(self.thread()) + &check(self.thread(), self.deletions());
+            let begin = Lock::Alone.begin(self.thread(), "");
+            let begin = begin + &check(self.thread(), self.deletions());
             let put = Box::pin(rows.store_at_head(link));
             if transaction(link, &begin, vec![put]).await? == [1] {
                 return Ok(());
@@ -106,12 +116,17 @@ impl Rows {
 pub(super) async fn together(rows: &[Rows], link: &Link) -> Result<(), Failure> {
     // Deletions are only ever added: if one claim does not hold, the least does not.
     let deletions = rows.iter().filter_map(Rows::deletions).min();
-    if let ([alone], None) = (rows, deletions) {
+    if let Some(prepared) = link.prepared() {
+        prepared.get_ready(link, rows.iter().filter_map(Rows::insert).collect()).await?;
+    }
+    let session = same_session(link);
+    if let ([alone], None, "") = (rows, deletions, &*session) {
         return alone.store(link).await.map(drop);
     }
     let begin = match deletions {
-        Some(_) => Lock::Shared.begin(rows[0].thread()),
-        None => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
+        Some(_) => Lock::Shared.begin(rows[0].thread(), &session),
+        None if session.is_empty() => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
+        None => format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT 1{session}"),
     };
     let statements = rows.iter().map(|rows| Box::pin(rows.store(link)) as BoxFuture<'_, _>);
     let begin = begin + &check(rows[0].thread(), deletions);
@@ -139,7 +154,9 @@ async fn transaction(
     let simple = |text| -> BoxFuture<'_, Result<u64, Failure>> {
         Box::pin(async move { Ok(link.batch_execute(text).await.map(|()| 0)?) })
     };
-    let all = [simple(begin)].into_iter().chain(statements).chain([simple("COMMIT")]);
+    let begin: BoxFuture<'_, _> =
+        Box::pin(simple(begin).map_err(|failure| judge_session(link, failure)));
+    let all = [begin].into_iter().chain(statements).chain([simple("COMMIT")]);
     let mut stored = in_order(all.collect()).await?;
     stored.pop();
     Ok(stored.split_off(1))
