@@ -69,8 +69,8 @@ pub struct PostgresOptions {
     ///
     /// For direct connections, and poolers that lend a session for as long as the client wants it.
     /// Behind one that lends it for a transaction the saver notices, before anything is done, and goes
-    /// on without; a few names stay behind in the pooler's sessions. While it prepares, a table that
-    /// comes up in front of another one in the `search_path` is not written to.
+    /// on without; a few names stay behind in the pooler's sessions. A table that is made in front of
+    /// another one of its name in the `search_path` is written to by new connections only.
     pub prepared_statements: bool,
 }
 
