@@ -23,20 +23,43 @@ use tokio_postgres::{Config, NoTls};
 
 /// The near end of a connection whose far end may be changed.
 #[derive(Clone, Default)]
-struct Line(Arc<Mutex<Option<Box<dyn Io>>>>);
+struct Line {
+    far: Arc<Mutex<Option<Box<dyn Io>>>>,
+    /// What was sent to the far end that there is now.
+    sent: Arc<Mutex<Vec<u8>>>,
+}
 
 impl Line {
     fn to(far: Box<dyn Io>) -> Line {
-        Line(Arc::new(Mutex::new(Some(far))))
+        let line = Line::default();
+        line.plug(far);
+        line
+    }
+
+    /// Gives the far end that was there.
+    fn plug(&self, far: Box<dyn Io>) -> Option<Box<dyn Io>> {
+        self.sent.lock().unwrap().clear();
+        self.far.lock().unwrap().replace(far)
     }
 
     fn pull(&self) -> Option<Box<dyn Io>> {
-        self.0.lock().unwrap().take()
+        self.far.lock().unwrap().take()
     }
 
     fn at_far_end<T>(&self, call: impl FnOnce(Pin<&mut dyn Io>) -> T) -> T {
-        let mut far = self.0.lock().unwrap();
+        let mut far = self.far.lock().unwrap();
         call(Pin::new(&mut **far.as_mut().expect("there is a far end")))
+    }
+
+    /// The kinds of the messages that were sent. https://www.postgresql.org/docs/15/protocol-overview
+    fn kinds_sent(&self) -> String {
+        let sent = self.sent.lock().unwrap();
+        let (mut rest, mut kinds) = (&sent[..], String::new());
+        while let [kind, a, b, c, d, ..] = *rest {
+            kinds.push(char::from(kind));
+            rest = &rest[1 + u32::from_be_bytes([a, b, c, d]) as usize..];
+        }
+        kinds
     }
 }
 
@@ -56,7 +79,11 @@ impl AsyncWrite for Line {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.at_far_end(|far| far.poll_write(cx, bytes))
+        let written = self.at_far_end(|far| far.poll_write(cx, bytes));
+        if let Poll::Ready(Ok(length)) = written {
+            self.sent.lock().unwrap().extend(&bytes[..length]);
+        }
+        written
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -127,21 +154,26 @@ fn writes(value: &str) -> PutWrites {
     PutWrites::new(&key("t", ""), &id(0), "task", "", writes.into())
 }
 
+async fn open(url: &str) -> (Arc<PostgresSaver>, Exchange) {
+    let exchange = Exchange::default();
+    let mut doors = Doors::production();
+    doors.connector = Arc::new(exchange.clone());
+    let options = PostgresOptions {
+        max_connections: 1,
+        prepared_statements: true,
+        ..PostgresOptions::default()
+    };
+    let saver = PostgresSaver::open_with(url, &doors, options).await.expect("it opens");
+    (saver, exchange)
+}
+
 /// Without a look at the session, the last of them would be answered by `DELETE 0`, and be lost.
 #[test]
 fn what_somebody_else_prepared_is_not_taken_for_ours() {
     let Some(server) = Server::get() else { return };
     block_on(async {
         let url = server.database("moved");
-        let exchange = Exchange::default();
-        let mut doors = Doors::production();
-        doors.connector = Arc::new(exchange.clone());
-        let options = PostgresOptions {
-            max_connections: 1,
-            prepared_statements: true,
-            ..PostgresOptions::default()
-        };
-        let saver = PostgresSaver::open_with(&url, &doors, options).await.expect("it opens");
+        let (saver, exchange) = open(&url).await;
         for value in ["one", "two", "three"] {
             saver.put_writes(writes(value)).await.unwrap();
         }
@@ -150,7 +182,7 @@ fn what_somebody_else_prepared_is_not_taken_for_ours() {
         let row = [Type::INT4, Type::TEXT, Type::TEXT, Type::BYTEA];
         take_all_names(&mut other, &[&text[..], &row, &row].concat()).await;
         let line = exchange.0.lock().unwrap().clone();
-        let before = line.0.lock().unwrap().replace(other);
+        let before = line.plug(other);
         for value in ["four", "five", "six"] {
             saver.put_writes(writes(value)).await.unwrap();
             let client = connect(&url).await;
@@ -158,6 +190,32 @@ fn what_somebody_else_prepared_is_not_taken_for_ours() {
             let expected = format!("\\{:o}{value}", 0xa0 + value.len());
             assert_eq!(rows(&client, stored).await, [&*expected, &*expected]);
         }
+        drop(before);
+    });
+}
+
+/// What is prepared in a session that turns out to be another one has a name there, and so may what
+/// somebody else prepares in it later. To close that name is to close theirs.
+#[test]
+fn nothing_is_closed_in_a_session_that_is_not_ours() {
+    let Some(server) = Server::get() else { return };
+    block_on(async {
+        let url = server.database("moved_closed");
+        let (saver, exchange) = open(&url).await;
+        let more = |value: &str| {
+            let mut more = writes(value);
+            more.writes.push(("__error__".into(), shared(value)));
+            more
+        };
+        for value in ["one", "two"] {
+            saver.put_writes(writes(value)).await.unwrap();
+        }
+        saver.put_writes(more("three")).await.unwrap();
+        let line = exchange.0.lock().unwrap().clone();
+        let before = line.plug(session(&url).await);
+        saver.put_writes(more("four")).await.unwrap();
+        let kinds = line.kinds_sent();
+        assert!(kinds.contains('P') && !kinds.contains('C'), "Parse and no Close: {kinds}");
         drop(before);
     });
 }

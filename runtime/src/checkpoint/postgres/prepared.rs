@@ -82,21 +82,21 @@ impl Prepared {
         let session = backend(&begun?);
         ended?;
         let mut texts = self.texts();
-        if texts.session.is_some_and(|before| Some(before) != session) {
-            return Err(self.sessions.moved());
-        }
+        let mut is_ours = texts.session.is_none_or(|before| Some(before) == session);
         texts.session = session;
         for one in prepared {
             match one {
+                // Kept also where it will not be used: to drop it is to close whatever has its name
+                // in the session at that moment.
                 Ok((text, statement)) => drop(texts.kept.insert(text, statement)),
                 // Somebody else's, and not of this connection.
                 Err(error) if error.code() == Some(&SqlState::DUPLICATE_PSTATEMENT) => {
-                    return Err(self.sessions.moved());
+                    is_ours = false;
                 }
                 Err(_) => {}
             }
         }
-        Ok(())
+        if is_ours { Ok(()) } else { Err(self.sessions.moved()) }
     }
 
     /// Those that came before and are not kept yet.
