@@ -21,7 +21,7 @@ pub use executor::{Cancelled, Executor, RawHandle, TaskHandle, TokioExecutor};
 pub use gate::{Controller, Gate, Operation, Pass, Point};
 pub use net::{Connector, Io, Listener, TcpConnector, TcpDoor};
 pub use observer::{Event, Labels, Observer, SilentObserver, What};
-pub use opener::{FileOpener, Opener};
+pub use opener::{FileOpener, Opener, Turn};
 
 /// Everything that the runtime may ask of the world. Cheap to clone.
 #[derive(Clone)]

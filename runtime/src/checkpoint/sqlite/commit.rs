@@ -47,6 +47,7 @@ fn together<'c>(
     file: &OpenFile,
     calls: impl IntoIterator<Item = &'c mut Call>,
 ) -> Result<(), Failure> {
+    let _ours = file.turn.wait();
     let transaction = Transaction::begin(&file.connection, Begin::Write)?;
     file.deletions.begin();
     calls.into_iter().try_for_each(|call| call.attempt(file))?;

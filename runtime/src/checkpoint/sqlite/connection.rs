@@ -10,7 +10,7 @@ use super::claims::Deletions;
 use super::{FileProblem, SqliteOptions, Synchronous, rows};
 use crate::checkpoint::codec::Encodings;
 use crate::checkpoint::saver::SaverError;
-use crate::doors::Opener;
+use crate::doors::{Opener, Turn};
 
 /// Why one attempt at a call failed.
 pub(super) enum Failure {
@@ -41,6 +41,8 @@ pub(super) struct OpenFile {
     pub(super) connection: Connection,
     pub(super) encodings: RefCell<Encodings>,
     pub(super) deletions: Deletions,
+    /// To write.
+    pub(super) turn: Turn,
 }
 
 impl OpenFile {
@@ -50,12 +52,16 @@ impl OpenFile {
         options: SqliteOptions,
     ) -> Result<OpenFile, Failure> {
         let connection = opener.open(path)?;
+        let turn = opener.turn(path);
         let deletions = Deletions::default();
+        let ours = turn.wait();
         prepare(&connection, options.synchronous, &deletions)?;
-        Ok(OpenFile { connection, encodings: RefCell::default(), deletions })
+        drop(ours);
+        Ok(OpenFile { connection, encodings: RefCell::default(), deletions, turn })
     }
 
     pub(super) fn close(self) -> Result<(), Failure> {
+        let _ours = self.turn.wait();
         self.connection.close().map_err(|(_, error)| error.into())
     }
 }

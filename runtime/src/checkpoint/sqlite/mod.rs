@@ -72,10 +72,13 @@ impl Default for SqliteOptions {
 /// error of its own if it failed. A write that was submitted runs to its end when its future is
 /// dropped. A read sees everything that was acknowledged before it.
 ///
-/// Several savers may have the same file open, in this process or in others, also Python's. They
-/// share nothing but the file: each commits for itself, and waits where another one does
-/// ([`SqliteOptions::busy_limit`]). Dropping the saver closes the file when what was submitted is
+/// Several savers may have the same file open, in this process or in others, also Python's. Those of
+/// one process take turns at writing, first come, first served, and never find the file locked by each
+/// other ([`Opener::turn`]); other processes are waited for ([`SqliteOptions::busy_limit`]). Dropping
+/// the saver closes the file when what was submitted is
 /// done, which may block; see [`SqliteSaver::close`].
+///
+/// [`Opener::turn`]: crate::doors::Opener::turn
 pub struct SqliteSaver {
     queue: Queue,
     late_writes: LateWrites,

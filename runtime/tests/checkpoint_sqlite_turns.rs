@@ -1,0 +1,85 @@
+//! Savers of one process that have the same file open.
+#![cfg(not(madsim))]
+
+mod checkpoint_support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use checkpoint_support::{TestFile, block_on, checkpoint, key, metadata};
+use durasim_runtime::Doors;
+use durasim_runtime::checkpoint::Source;
+use durasim_runtime::checkpoint::saver::{LateWrites, ListFilter, Put, Saver};
+use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
+
+/// Whoever finds the file locked fails at once.
+const IMPATIENT: SqliteOptions = SqliteOptions {
+    synchronous: Synchronous::Full,
+    busy_limit: Duration::ZERO,
+    late_writes: LateWrites::Refused,
+};
+const CHECKPOINTS: u32 = 100;
+
+async fn open(path: &str) -> Arc<SqliteSaver> {
+    SqliteSaver::open_with(path, &Doors::production(), IMPATIENT).await.expect("the file opens")
+}
+
+/// Each in a runtime of its own, on a thread of its own.
+fn write_beside_each_other(paths: [&str; 3]) {
+    std::thread::scope(|scope| {
+        for (writer, path) in paths.into_iter().enumerate() {
+            scope.spawn(move || {
+                block_on(async {
+                    let saver = open(path).await;
+                    for n in 0..CHECKPOINTS {
+                        let thread = key(&format!("of {writer}"), "");
+                        let metadata = metadata(Source::Loop, n.into());
+                        let put = Put::new(&thread, None, checkpoint(n), metadata);
+                        saver.put(put).await.expect("its turn comes");
+                    }
+                    saver.close().await.expect("it closes");
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn they_take_turns_whatever_they_call_the_file() {
+    let file = TestFile::new("turns");
+    let link = TestFile::new("turns-link");
+    block_on(async { open(file.path()).await.close().await.unwrap() });
+    std::os::unix::fs::symlink(file.path(), link.path()).unwrap();
+    let folder = std::path::Path::new(file.path()).parent().unwrap();
+    let detour = folder.join(".").join("..").join(folder.file_name().unwrap());
+    let detour = detour.join(std::path::Path::new(file.path()).file_name().unwrap());
+    write_beside_each_other([file.path(), link.path(), detour.to_str().unwrap()]);
+    block_on(async {
+        let saver = open(file.path()).await;
+        for writer in 0..3 {
+            let list = saver.list(&format!("of {writer}"), None, ListFilter::default()).await;
+            assert_eq!(list.unwrap().len(), CHECKPOINTS as usize);
+        }
+    });
+}
+
+#[test]
+fn a_file_that_was_made_anew_is_written_to_by_its_own_savers_alone() {
+    let file = TestFile::new("anew");
+    let count = async |saver: &SqliteSaver| {
+        saver.list("t", None, ListFilter::default()).await.expect("a listing").len()
+    };
+    block_on(async {
+        let put = |n| Put::new(&key("t", ""), None, checkpoint(n), metadata(Source::Loop, 0));
+        let old = open(file.path()).await;
+        old.put(put(0)).await.unwrap();
+        for end in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{end}", file.path())).unwrap();
+        }
+        let new = open(file.path()).await;
+        let (of_old, of_new) = futures::join!(old.put(put(1)), new.put(put(2)));
+        of_old.and(of_new).unwrap();
+        assert_eq!((count(&old).await, count(&new).await), (2, 1));
+        assert_eq!(count(&*open(file.path()).await).await, 1);
+    });
+}
