@@ -155,6 +155,108 @@ fn nothing_lands_behind_what_was_thrown_away() {
     assert!(matches!(end, Poll::Ready(Err(SaverError::Unfounded { .. }))), "{end:?}");
 }
 
+/// Calls that are made while a shift lingers.
+type Made = Arc<Mutex<Vec<SaverResult<()>>>>;
+
+/// At a look of a shift that lingers, a step's writes and its checkpoint are submitted.
+fn submit_at_look(saver: &Arc<SqliteSaver>, held: &HeldCalls, n: u32, made: &Made) {
+    let (saver, made) = (saver.clone(), made.clone());
+    held.at_look(move || {
+        let mut calls = [saver.put_writes(rows(n, 2.into())), saver.put(put(n))];
+        assert!(calls.iter_mut().all(|call| poll(call).is_pending()));
+        made.lock().unwrap().extend(calls);
+    });
+}
+
+#[test]
+fn a_shift_that_lingers_does_what_comes_in_one_commit_a_step() {
+    let file = TestFile::new("lingers");
+    let (saver, held) = held(&file);
+    let before = commits(&file);
+    let made = Made::default();
+    for n in 1..=2 {
+        submit_at_look(&saver, &held, n, &made);
+        // Not before who is ready has come.
+        held.at_look(|| {});
+        let tasks = held.clone();
+        held.at_look(move || tasks.run_tasks());
+    }
+    // It looks once more after it was told to end.
+    let (reader, log) = (saver.clone(), Arc::new(Mutex::new(vec![])));
+    let read = log.clone();
+    held.at_look(move || {
+        let mut list = reader.list("t", None, ListFilter::default());
+        assert!(poll(&mut list).is_pending());
+        read.lock().unwrap().push(list);
+    });
+    let mut first = saver.put(put(0));
+    assert!(poll(&mut first).is_pending());
+    held.take()();
+    assert!(matches!(poll(&mut first), Poll::Ready(Ok(()))));
+    let mut made = std::mem::take(&mut *made.lock().unwrap());
+    assert_eq!(made.len(), 4);
+    assert!(made.iter_mut().all(|call| matches!(poll(call), Poll::Ready(Ok(())))));
+    assert_eq!(commits(&file), before + 3, "one for each checkpoint");
+    let Poll::Ready(Ok(tuples)) = poll(&mut log.lock().unwrap()[0]) else { panic!("a listing") };
+    assert_eq!(tuples.len(), 3);
+    assert!(held.is_empty(), "all in one call");
+}
+
+#[test]
+fn what_gathers_when_a_shift_ends_begins_another() {
+    let file = TestFile::new("gathers");
+    let (saver, held) = held(&file);
+    let made = Made::default();
+    submit_at_look(&saver, &held, 1, &made);
+    let mut first = saver.put(put(0));
+    assert!(poll(&mut first).is_pending());
+    held.take()();
+    let mut made = std::mem::take(&mut *made.lock().unwrap());
+    assert!(made.iter_mut().all(|call| poll(call).is_pending()));
+    held.take()();
+    assert!(made.iter_mut().all(|call| matches!(poll(call), Poll::Ready(Ok(())))));
+}
+
+#[test]
+fn what_gathers_is_not_forgotten_when_nobody_will_end_it() {
+    let file = TestFile::new("gathers-for-nobody");
+    let (saver, held) = held(&file);
+    for is_late in [false, true] {
+        let made = Made::default();
+        submit_at_look(&saver, &held, 1, &made);
+        if !is_late {
+            let tasks = held.clone();
+            held.at_look(move || tasks.drop_tasks());
+        }
+        let mut first = saver.put(put(0));
+        assert!(poll(&mut first).is_pending());
+        held.take()();
+        held.drop_tasks();
+        for call in &mut *made.lock().unwrap() {
+            match poll(call) {
+                // The shift that lingers does it.
+                Poll::Ready(Ok(())) if !is_late => {}
+                Poll::Ready(Err(SaverError::Cancelled)) if is_late => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shift_does_not_linger_when_its_saver_is_gone() {
+    let file = TestFile::new("gone");
+    let (saver, held) = held(&file);
+    let mut call = saver.put(put(0));
+    assert!(poll(&mut call).is_pending());
+    let shift = held.take();
+    drop(saver);
+    held.at_look(|| panic!("it lingers"));
+    shift();
+    assert!(matches!(poll(&mut call), Poll::Ready(Ok(()))));
+    assert!(!std::fs::exists(format!("{}-wal", file.path())).unwrap(), "the file is closed");
+}
+
 /// A store that keeps order and lands its writes one after the other, each after a while.
 struct Slow {
     inner: MemorySaver,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use durasim_runtime::Doors;
-use durasim_runtime::doors::{Executor, RawHandle, TokioExecutor};
+use durasim_runtime::doors::{Executor, RawHandle};
 use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
@@ -16,7 +16,10 @@ use futures::future::BoxFuture;
 /// What one call takes: more than nothing, and far less than the sleeps that cases rest on.
 const MOMENT: Duration = Duration::from_millis(1);
 
-struct OneLane(mpsc::UnboundedSender<Call>);
+struct OneLane {
+    calls: mpsc::UnboundedSender<Call>,
+    tasks: Arc<dyn Executor>,
+}
 
 struct Call {
     work: Box<dyn FnOnce() + Send>,
@@ -37,17 +40,18 @@ pub fn doors() -> Doors {
         }
     };
     drop(doors.executor.spawn("lane", work));
-    Doors { executor: Arc::new(OneLane(calls)), ..doors }
+    let lane = OneLane { calls, tasks: doors.executor.clone() };
+    Doors { executor: Arc::new(lane), ..doors }
 }
 
 impl Executor for OneLane {
     fn spawn_raw(&self, actor: &str, future: BoxFuture<'static, ()>) -> Box<dyn RawHandle> {
-        TokioExecutor.spawn_raw(actor, future)
+        self.tasks.spawn_raw(actor, future)
     }
 
     fn blocking_raw(&self, _actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
         let (done, finished) = oneshot::channel();
-        let _ = self.0.unbounded_send(Call { work: call, done });
+        let _ = self.calls.unbounded_send(Call { work: call, done });
         Box::pin(async move {
             let _ = finished.await;
         })

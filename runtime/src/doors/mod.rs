@@ -41,7 +41,7 @@ impl Doors {
         Doors {
             opener: Arc::new(FileOpener),
             connector: Arc::new(TcpConnector),
-            executor: Arc::new(TokioExecutor),
+            executor: Arc::new(TokioExecutor::new()),
             clock: Arc::new(TokioClock),
             entropy: Arc::new(OsEntropy),
             gate: Gate::Open,

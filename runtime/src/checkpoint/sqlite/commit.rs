@@ -18,7 +18,9 @@ pub(super) fn all(
     told: &dyn Fn(Failure) -> SaverError,
 ) -> Result<(), (VecDeque<Call>, rusqlite::Error)> {
     match together(file, calls.make_contiguous()) {
-        Ok(()) => calls.into_iter().for_each(|call| call.end(Ok(()))),
+        // The last one first: it is a checkpoint more often than not, and whoever waits for that finds
+        // what was written beside it told as well, where it would have been woken twice.
+        Ok(()) => calls.into_iter().rev().for_each(|call| call.end(Ok(()))),
         Err(Failure::Busy(error)) => return Err((calls, error)),
         Err(failure) if calls.len() == 1 => {
             if let Some(call) = calls.pop_front() {

@@ -6,6 +6,7 @@ mod claims;
 mod commit;
 mod connection;
 mod history;
+mod lanes;
 mod problem;
 mod queue;
 mod rows;
