@@ -193,6 +193,30 @@ fn a_file_that_stays_locked_is_an_error_in_the_end() {
 }
 
 /// Polls once with a waker that does nothing.
+/// Of two runtimes that share a saver, the one in which a write waits for a lock may end first.
+#[test]
+fn a_runtime_that_ends_while_it_waits_holds_nobody_up() {
+    let file = TestFile::new("ended-runtime");
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let saver = second.block_on(open(&file));
+    let other = file.connect();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut waits = std::pin::pin!(put(&saver, "t", 0));
+    first.block_on(async {
+        assert!(futures::poll!(&mut waits).is_pending());
+        // It meets the lock, and pauses.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    });
+    drop(first);
+    other.execute_batch("ROLLBACK").unwrap();
+    second.block_on(async {
+        assert!(matches!(waits.await, Err(SaverError::Cancelled)));
+        put(&saver, "t", 1).await.unwrap();
+        assert_eq!(count(&saver, "t").await, 1);
+    });
+}
+
 fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -11,21 +11,22 @@ use durasim_runtime::Doors;
 use durasim_runtime::checkpoint::Source;
 use durasim_runtime::checkpoint::saver::{LateWrites, ListFilter, Put, Saver};
 use durasim_runtime::checkpoint::sqlite::{SqliteOptions, SqliteSaver, Synchronous};
+use durasim_runtime::doors::{FileOpener, Opener, Turn};
 
-/// Whoever finds the file locked fails at once.
+/// Whoever finds the file locked fails at once. Few commits wait for the disk.
 const IMPATIENT: SqliteOptions = SqliteOptions {
-    synchronous: Synchronous::Full,
+    synchronous: Synchronous::Normal,
     busy_limit: Duration::ZERO,
     late_writes: LateWrites::Refused,
 };
-const CHECKPOINTS: u32 = 100;
+const CHECKPOINTS: u32 = 60;
 
 async fn open(path: &str) -> Arc<SqliteSaver> {
     SqliteSaver::open_with(path, &Doors::production(), IMPATIENT).await.expect("the file opens")
 }
 
 /// Each in a runtime of its own, on a thread of its own.
-fn write_beside_each_other(paths: [&str; 3]) {
+fn write_beside_each_other(paths: [&str; 4]) {
     std::thread::scope(|scope| {
         for (writer, path) in paths.into_iter().enumerate() {
             scope.spawn(move || {
@@ -53,10 +54,12 @@ fn they_take_turns_whatever_they_call_the_file() {
     let folder = std::path::Path::new(file.path()).parent().unwrap();
     let detour = folder.join(".").join("..").join(folder.file_name().unwrap());
     let detour = detour.join(std::path::Path::new(file.path()).file_name().unwrap());
-    write_beside_each_other([file.path(), link.path(), detour.to_str().unwrap()]);
+    let detour = detour.to_str().unwrap();
+    let url = format!("file:{}", file.path());
+    write_beside_each_other([file.path(), link.path(), detour, &url]);
     block_on(async {
         let saver = open(file.path()).await;
-        for writer in 0..3 {
+        for writer in 0..4 {
             let list = saver.list(&format!("of {writer}"), None, ListFilter::default()).await;
             assert_eq!(list.unwrap().len(), CHECKPOINTS as usize);
         }
@@ -81,5 +84,44 @@ fn a_file_that_was_made_anew_is_written_to_by_its_own_savers_alone() {
         of_old.and(of_new).unwrap();
         assert_eq!((count(&old).await, count(&new).await), (2, 1));
         assert_eq!(count(&*open(file.path()).await).await, 1);
+    });
+}
+
+/// Real files whose turn the test has in its hand.
+struct InHand(Turn);
+
+impl Opener for InHand {
+    fn open(&self, path: &str) -> rusqlite::Result<rusqlite::Connection> {
+        FileOpener.open(path)
+    }
+
+    fn turn(&self, _connection: &rusqlite::Connection) -> Turn {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn who_reads_does_not_wait_for_a_turn_that_does_not_come() {
+    let file = TestFile::new("in-hand");
+    let turn = Turn::default();
+    let doors = Doors { opener: Arc::new(InHand(turn.clone())), ..Doors::production() };
+    let put = |n| Put::new(&key("t", ""), None, checkpoint(n), metadata(Source::Loop, 0));
+    block_on(async {
+        let saver = SqliteSaver::open_with(file.path(), &doors, IMPATIENT).await.unwrap();
+        let patient = SqliteOptions { busy_limit: Duration::from_secs(60), ..IMPATIENT };
+        let patient = SqliteSaver::open_with(file.path(), &doors, patient).await.unwrap();
+        saver.put(put(0)).await.unwrap();
+        let taken = turn.take();
+        let mut waits = patient.put(put(1));
+        assert!(futures::poll!(&mut waits).is_pending());
+        let (failed, list) =
+            futures::join!(saver.put(put(2)), patient.list("t", None, ListFilter::default()));
+        let failed = failed.unwrap_err().to_string();
+        assert!(failed.contains("another saver of this process"), "{failed}");
+        assert_eq!(list.unwrap().len(), 1);
+        let other = SqliteSaver::open_with(file.path(), &doors, IMPATIENT).await;
+        assert!(other.is_err_and(|error| error.to_string().contains("another saver")));
+        drop(taken);
+        waits.await.unwrap();
     });
 }

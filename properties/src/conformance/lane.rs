@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use durasim_runtime::Doors;
-use durasim_runtime::doors::{Executor, RawHandle};
+use durasim_runtime::doors::{Executor, RawHandle, TokioExecutor};
 use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
@@ -16,10 +16,7 @@ use futures::future::BoxFuture;
 /// What one call takes: more than nothing, and far less than the sleeps that cases rest on.
 const MOMENT: Duration = Duration::from_millis(1);
 
-struct OneLane {
-    calls: mpsc::UnboundedSender<Call>,
-    tasks: Arc<dyn Executor>,
-}
+struct OneLane(mpsc::UnboundedSender<Call>);
 
 struct Call {
     work: Box<dyn FnOnce() + Send>,
@@ -40,18 +37,17 @@ pub fn doors() -> Doors {
         }
     };
     drop(doors.executor.spawn("lane", work));
-    let lane = OneLane { calls, tasks: doors.executor.clone() };
-    Doors { executor: Arc::new(lane), ..doors }
+    Doors { executor: Arc::new(OneLane(calls)), ..doors }
 }
 
 impl Executor for OneLane {
     fn spawn_raw(&self, actor: &str, future: BoxFuture<'static, ()>) -> Box<dyn RawHandle> {
-        self.tasks.spawn_raw(actor, future)
+        TokioExecutor.spawn_raw(actor, future)
     }
 
     fn blocking_raw(&self, _actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
         let (done, finished) = oneshot::channel();
-        let _ = self.calls.unbounded_send(Call { work: call, done });
+        let _ = self.0.unbounded_send(Call { work: call, done });
         Box::pin(async move {
             let _ = finished.await;
         })

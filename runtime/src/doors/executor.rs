@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,13 +18,6 @@ pub trait Executor: Send + Sync {
     /// Runs `call` where it may block. It is started here, and goes on when the returned future is
     /// dropped.
     fn blocking_raw(&self, actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()>;
-
-    /// A blocking call that has nothing to do now, but would soon be started again, may ask this
-    /// instead of ending: it gives way to other threads, and says whether to look once more. `looks`
-    /// is how often the call has looked in vain. Never where nothing can come meanwhile.
-    fn linger(&self, _looks: u32) -> bool {
-        false
-    }
 }
 
 /// What an executor gives back for a task: only the means to abort it.
@@ -113,27 +105,7 @@ pub(crate) async fn one_turn() {
 }
 
 /// tokio's tasks and blocking pool.
-pub struct TokioExecutor {
-    /// Is there a core for one more thread?
-    has_cores: bool,
-}
-
-/// How often a blocking call looks in vain before it ends: for some 50 us where nobody else wants the
-/// core, in which whoever was answered can be woken, compute a little, and ask for more.
-const LOOKS: u32 = 100;
-
-impl TokioExecutor {
-    pub fn new() -> TokioExecutor {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        TokioExecutor { has_cores: cores > 1 }
-    }
-}
-
-impl Default for TokioExecutor {
-    fn default() -> TokioExecutor {
-        TokioExecutor::new()
-    }
-}
+pub struct TokioExecutor;
 
 impl Executor for TokioExecutor {
     fn spawn_raw(&self, _actor: &str, future: BoxFuture<'static, ()>) -> Box<dyn RawHandle> {
@@ -146,14 +118,6 @@ impl Executor for TokioExecutor {
         Box::pin(async move {
             let _ = handle.await;
         })
-    }
-
-    fn linger(&self, looks: u32) -> bool {
-        let lingers = self.has_cores && looks < LOOKS;
-        if lingers {
-            std::thread::yield_now();
-        }
-        lingers
     }
 }
 

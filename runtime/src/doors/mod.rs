@@ -21,7 +21,7 @@ pub use executor::{Cancelled, Executor, RawHandle, TaskHandle, TokioExecutor};
 pub use gate::{Controller, Gate, Operation, Pass, Point};
 pub use net::{Connector, Io, Listener, TcpConnector, TcpDoor};
 pub use observer::{Event, Labels, Observer, SilentObserver, What};
-pub use opener::{FileOpener, Opener, Turn};
+pub use opener::{FileOpener, Opener, Taken, Turn};
 
 /// Everything that the runtime may ask of the world. Cheap to clone.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Doors {
         Doors {
             opener: Arc::new(FileOpener),
             connector: Arc::new(TcpConnector),
-            executor: Arc::new(TokioExecutor::new()),
+            executor: Arc::new(TokioExecutor),
             clock: Arc::new(TokioClock),
             entropy: Arc::new(OsEntropy),
             gate: Gate::Open,

@@ -1,8 +1,8 @@
 //! How a SQLite connection is opened, and whose turn it is to write to its file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use parking_lot::{FairMutex, FairMutexGuard};
 use rusqlite::{Connection, OpenFlags};
@@ -11,31 +11,47 @@ use rusqlite::{Connection, OpenFlags};
 pub trait Opener: Send + Sync {
     fn open(&self, path: &str) -> rusqlite::Result<Connection>;
 
-    /// What all of this process share who write to the file at `path`, which was opened before. One
-    /// of its own is right where nothing else of the process can come in between.
-    fn turn(&self, _path: &str) -> Turn {
+    /// What all connections of this process share that write to the file of this one. One of its own
+    /// is right where nothing else of the process can come in between; it only costs pauses where it
+    /// is not.
+    fn turn(&self, _connection: &Connection) -> Turn {
         Turn::default()
     }
 }
 
 /// Whoever writes to a file waits for its turn, so that a process is one writer: SQLite would refuse
-/// the second one, and only let it ask again. Clones share it. First come, first served.
+/// the second one, and only let it ask again later. Clones share it.
 #[derive(Clone, Default)]
 pub struct Turn(Arc<FairMutex<()>>);
 
+/// How long a thread waits for a turn. A commit is over sooner; what takes longer, such as pruning
+/// many threads, is waited for without one.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+/// A turn that is ours, until this is dropped.
+#[must_use]
+pub struct Taken<'a> {
+    _lock: FairMutexGuard<'a, ()>,
+}
+
 impl Turn {
-    /// Blocks until the others before have had theirs. It is over when what this gives is dropped.
-    pub fn wait(&self) -> FairMutexGuard<'_, ()> {
-        self.0.lock()
+    /// None while it is somebody else's.
+    pub fn try_take(&self) -> Option<Taken<'_>> {
+        self.0.try_lock().map(|lock| Taken { _lock: lock })
+    }
+
+    /// Blocks while it is somebody else's, for 100 ms at most, and in the order of those who wait.
+    pub fn take(&self) -> Option<Taken<'_>> {
+        self.0.try_lock_for(LONGEST_WAIT).map(|lock| Taken { _lock: lock })
     }
 }
 
 /// The real file system.
 pub struct FileOpener;
 
-/// The turns of this process, by path without symbolic links. One is all that a path that was removed
-/// and made anew needs, too. No simulated process comes by here.
-static TURNS: Mutex<BTreeMap<PathBuf, Weak<FairMutex<()>>>> = Mutex::new(BTreeMap::new());
+/// The turns of this process, by the path of the file. If that was removed and made anew, one will do
+/// for both. No simulated process comes by here.
+static TURNS: Mutex<BTreeMap<String, Weak<FairMutex<()>>>> = Mutex::new(BTreeMap::new());
 
 impl Opener for FileOpener {
     fn open(&self, path: &str) -> rusqlite::Result<Connection> {
@@ -45,16 +61,18 @@ impl Opener for FileOpener {
         Connection::open_with_flags(path, flags)
     }
 
-    /// A database that is no file, as one in memory, has one connection and no need of it.
-    fn turn(&self, path: &str) -> Turn {
-        let Ok(path) = std::fs::canonicalize(path) else { return Turn::default() };
+    fn turn(&self, connection: &Connection) -> Turn {
+        // SQLite has made it absolute and followed symbolic links. A database in memory has none.
+        let Some(path) = connection.path().filter(|path| !path.is_empty()) else {
+            return Turn::default();
+        };
         let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = turns.get(&path).and_then(Weak::upgrade) {
+        if let Some(turn) = turns.get(path).and_then(Weak::upgrade) {
             return Turn(turn);
         }
         let turn = Turn::default();
-        turns.insert(path, Arc::downgrade(&turn.0));
+        turns.insert(path.to_owned(), Arc::downgrade(&turn.0));
         turn
     }
 }

@@ -1,7 +1,6 @@
 //! What the checkpoint tests share: a runtime, files that go away, doors under the test's control.
 #![allow(dead_code)] // every test file is a crate of its own and uses a part
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -102,37 +101,18 @@ impl Entropy for FixedEntropy {
 pub struct HeldCalls {
     calls: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     tasks: Mutex<Vec<BoxFuture<'static, ()>>>,
-    /// What happens while a call lingers, look by look.
-    looks: Mutex<VecDeque<Box<dyn FnOnce() + Send>>>,
 }
 
 impl HeldCalls {
     /// Runs all tasks to their ends and takes the only call that waits.
     pub fn take(&self) -> Box<dyn FnOnce() + Send> {
-        self.run_tasks();
-        let mut calls = self.calls.lock().unwrap();
-        assert_eq!(calls.len(), 1, "calls waiting");
-        calls.remove(0)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.calls.lock().unwrap().is_empty()
-    }
-
-    pub fn run_tasks(&self) {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap());
         let mut tasks = futures::future::join_all(tasks);
         let mut nobody = Context::from_waker(Waker::noop());
         while Pin::new(&mut tasks).poll(&mut nobody).is_pending() {}
-    }
-
-    pub fn drop_tasks(&self) {
-        self.tasks.lock().unwrap().clear();
-    }
-
-    /// A call that lingers goes on looking until after the last of these.
-    pub fn at_look(&self, look: impl FnOnce() + Send + 'static) {
-        self.looks.lock().unwrap().push_back(Box::new(look));
+        let mut calls = self.calls.lock().unwrap();
+        assert_eq!(calls.len(), 1, "calls waiting");
+        calls.remove(0)
     }
 }
 
@@ -146,14 +126,6 @@ impl Executor for HeldCalls {
         assert_eq!(actor, "saver");
         self.calls.lock().unwrap().push(call);
         Box::pin(std::future::ready(()))
-    }
-
-    fn linger(&self, _looks: u32) -> bool {
-        let look = self.looks.lock().unwrap().pop_front();
-        if let Some(look) = look {
-            look();
-        }
-        !self.looks.lock().unwrap().is_empty()
     }
 }
 

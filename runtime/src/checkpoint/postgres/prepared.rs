@@ -54,6 +54,9 @@ struct Texts {
     /// What came once, and was sent unnamed.
     seen: BTreeSet<String>,
     kept: BTreeMap<String, Statement>,
+    /// All that were ever prepared: to drop one is to close whatever has its name in the session at
+    /// that moment, so that none is dropped before the connection is gone.
+    alive: Vec<Statement>,
     /// Where they are kept: the process id of the server's end.
     session: Option<i32>,
 }
@@ -73,6 +76,7 @@ impl Prepared {
         // Within a transaction a pooler leaves us one session.
         let prepare = async |insert: Insert| {
             let statement = client.prepare_typed(&insert.text, &insert.types).await?;
+            self.texts().alive.push(statement.clone());
             Ok::<_, Error>((insert.text, statement))
         };
         let all = join_all(again.into_iter().map(prepare));
@@ -86,8 +90,6 @@ impl Prepared {
         texts.session = session;
         for one in prepared {
             match one {
-                // Kept also where it will not be used: to drop it is to close whatever has its name
-                // in the session at that moment.
                 Ok((text, statement)) => drop(texts.kept.insert(text, statement)),
                 // Somebody else's, and not of this connection.
                 Err(error) if error.code() == Some(&SqlState::DUPLICATE_PSTATEMENT) => {

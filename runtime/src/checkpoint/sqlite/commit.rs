@@ -6,7 +6,7 @@ use super::call::Call;
 use super::connection::{Begin, Failure, OpenFile, Transaction};
 use crate::checkpoint::saver::SaverError;
 
-/// Does all of these, in order, and tells each caller after the commit. What is given back met a
+/// Does all of these, in order, and tells each caller after the commit. It must be the file's turn. What is given back met a
 /// locked file: nothing of it happened.
 ///
 /// They share one commit. If one of them fails, nothing of that commit is kept and each is done once
@@ -18,8 +18,8 @@ pub(super) fn all(
     told: &dyn Fn(Failure) -> SaverError,
 ) -> Result<(), (VecDeque<Call>, rusqlite::Error)> {
     match together(file, calls.make_contiguous()) {
-        // The last one first: it is a checkpoint more often than not, and whoever waits for that finds
-        // what was written beside it told as well, where it would have been woken twice.
+        // The last one first: it is a checkpoint more often than not. Until whoever waits for that has
+        // woken up, what was written beside it is told as well, and need not wake it another time.
         Ok(()) => calls.into_iter().rev().for_each(|call| call.end(Ok(()))),
         Err(Failure::Busy(error)) => return Err((calls, error)),
         Err(failure) if calls.len() == 1 => {
@@ -49,7 +49,6 @@ fn together<'c>(
     file: &OpenFile,
     calls: impl IntoIterator<Item = &'c mut Call>,
 ) -> Result<(), Failure> {
-    let _ours = file.turn.wait();
     let transaction = Transaction::begin(&file.connection, Begin::Write)?;
     file.deletions.begin();
     calls.into_iter().try_for_each(|call| call.attempt(file))?;

@@ -21,6 +21,13 @@ pub(super) enum Failure {
     Saver(SaverError),
 }
 
+/// As SQLite would say it.
+pub(super) fn another_saver() -> rusqlite::Error {
+    let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+    let why = "another saver of this process has been writing to it for a while";
+    rusqlite::Error::SqliteFailure(busy, Some(why.to_owned()))
+}
+
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Failure {
         match error.sqlite_error_code() {
@@ -52,16 +59,16 @@ impl OpenFile {
         options: SqliteOptions,
     ) -> Result<OpenFile, Failure> {
         let connection = opener.open(path)?;
-        let turn = opener.turn(path);
+        let turn = opener.turn(&connection);
         let deletions = Deletions::default();
-        let ours = turn.wait();
+        let taken = turn.take().ok_or_else(another_saver)?;
         prepare(&connection, options.synchronous, &deletions)?;
-        drop(ours);
+        drop(taken);
         Ok(OpenFile { connection, encodings: RefCell::default(), deletions, turn })
     }
 
     pub(super) fn close(self) -> Result<(), Failure> {
-        let _ours = self.turn.wait();
+        let _taken = self.turn.take();
         self.connection.close().map_err(|(_, error)| error.into())
     }
 }

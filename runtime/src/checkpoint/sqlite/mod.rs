@@ -6,7 +6,6 @@ mod claims;
 mod commit;
 mod connection;
 mod history;
-mod lanes;
 mod problem;
 mod queue;
 mod rows;
@@ -51,7 +50,8 @@ pub enum Synchronous {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SqliteOptions {
     pub synchronous: Synchronous,
-    /// How long one call waits in all for other connections' locks before it fails.
+    /// How long one call waits in all for other connections' locks before it fails. A turn that comes
+    /// soon is not counted.
     pub busy_limit: Duration,
     pub late_writes: LateWrites,
 }
@@ -74,10 +74,9 @@ impl Default for SqliteOptions {
 /// dropped. A read sees everything that was acknowledged before it.
 ///
 /// Several savers may have the same file open, in this process or in others, also Python's. Those of
-/// one process take turns at writing, first come, first served, and never find the file locked by each
-/// other ([`Opener::turn`]); other processes are waited for ([`SqliteOptions::busy_limit`]). Dropping
-/// the saver closes the file when what was submitted is
-/// done, which may block; see [`SqliteSaver::close`].
+/// one process write one at a time and take turns at it ([`Opener::turn`]); only one that keeps the
+/// file for long is waited for as other processes are ([`SqliteOptions::busy_limit`]). Dropping the
+/// saver closes the file when what was submitted is done, which may block; see [`SqliteSaver::close`].
 ///
 /// [`Opener::turn`]: crate::doors::Opener::turn
 pub struct SqliteSaver {

@@ -4,24 +4,23 @@
 //! Writes wait in one lane and reads in another. A blocking call (a *shift*) takes all that waits,
 //! commits the writes together, answers their callers, does the reads, and looks again. Writes that
 //! come while a commit waits for the disk thus cost one more commit in all, not one each. A shift
-//! belongs to the file and to no caller: one that goes away takes nothing with it. One that finds
-//! nothing lingers for a moment ([`Executor::linger`]): a run's next step is often not far.
+//! belongs to the file and to no caller: one that goes away takes nothing with it.
 //!
 //! SQLite's own busy handler would sleep inside the call, where a simulated world has no time; here a
 //! lane that finds the file locked lets the connection go and pauses at the clock's door.
-//!
-//! [`Executor::linger`]: crate::doors::Executor::linger
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::call::{Call, Kind};
-use super::connection::{Failure, OpenFile};
-use super::lanes::{FIRST_PAUSE, LONGEST_PAUSE, Lane, Lanes, Need};
+use super::connection::{Failure, OpenFile, another_saver};
 use super::{FileProblem, SqliteOptions, commit};
 use crate::checkpoint::saver::SaverError;
 use crate::doors::{Doors, one_turn};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// A file and what waits for it. Clones share it.
 #[derive(Clone)]
@@ -34,6 +33,35 @@ struct Inner {
     lanes: Mutex<Lanes>,
     /// `None` before opening and after closing. Only a shift looks at it, and there is one at a time.
     file: Mutex<Option<OpenFile>>,
+}
+
+#[derive(Default)]
+struct Lanes {
+    writes: Lane,
+    reads: Lane,
+    has_shift: bool,
+}
+
+/// First come, first served. A lane that pauses keeps what it has.
+struct Lane {
+    waiting: VecDeque<Call>,
+    is_pausing: bool,
+    next_pause: Duration,
+}
+
+impl Default for Lane {
+    fn default() -> Lane {
+        Lane { waiting: VecDeque::new(), is_pausing: false, next_pause: FIRST_PAUSE }
+    }
+}
+
+impl Lane {
+    fn take(&mut self) -> VecDeque<Call> {
+        match self.is_pausing {
+            true => VecDeque::new(),
+            false => std::mem::take(&mut self.waiting),
+        }
+    }
 }
 
 /// Which lane.
@@ -82,20 +110,26 @@ impl Queue {
 
     /// Queues a call behind those of its lane.
     pub(super) fn push(&self, call: Call) {
-        let need = self.lanes().push(call);
-        self.meet(need);
+        let mut lanes = self.lanes();
+        let lane = if call.kind == Kind::Read { READS } else { WRITES };
+        let is_read = call.kind == Kind::Read;
+        lane(&mut lanes).waiting.push_back(call);
+        match self.new_shift(lanes) {
+            Some(shift) if is_read => shift.begin(),
+            // The writes of a step and its checkpoint are submitted one right after the other. Let
+            // who is ready come, or each would begin a commit of its own.
+            Some(shift) => drop(self.0.doors.executor.spawn("saver", async move {
+                one_turn().await;
+                shift.begin();
+            })),
+            None => {}
+        }
     }
 
-    fn meet(&self, need: Need) {
-        let promise = Promise { queue: self.clone(), need };
-        match need {
-            Need::Nothing => {}
-            Need::Shift => promise.begin_shift(),
-            Need::Gathering => drop(self.0.doors.executor.spawn("saver", async move {
-                one_turn().await;
-                promise.end_gathering();
-            })),
-        }
+    /// A shift, unless there is one.
+    fn new_shift(&self, mut lanes: MutexGuard<'_, Lanes>) -> Option<Shift> {
+        let is_new = !std::mem::replace(&mut lanes.has_shift, true);
+        is_new.then(|| Shift { queue: self.clone(), is_over: false })
     }
 
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
@@ -108,24 +142,12 @@ impl Queue {
         self.0.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a shift can do next. When there is nothing, also after lingering, the shift is over.
+    /// What can be done now. When there is nothing, the shift is over.
     fn take(&self) -> Option<(VecDeque<Call>, VecDeque<Call>)> {
-        let mut lingers = true;
-        for looks in 0.. {
-            let mut lanes = self.lanes();
-            if let Some(found) = lanes.take() {
-                return Some(found);
-            }
-            if !lingers {
-                lanes.end_shift();
-                break;
-            }
-            drop(lanes);
-            // Who has dropped the saver wants the file to be closed.
-            let is_wanted = Arc::strong_count(&self.0) > 1;
-            lingers = is_wanted && self.0.doors.executor.linger(looks);
-        }
-        None
+        let mut lanes = self.lanes();
+        let found = (lanes.writes.take(), lanes.reads.take());
+        lanes.has_shift = !(found.0.is_empty() && found.1.is_empty());
+        lanes.has_shift.then_some(found)
     }
 
     /// Puts back what met a lock, to be tried again after a pause. What has waited long enough fails.
@@ -148,14 +170,10 @@ impl Queue {
         *lane =
             Lane { waiting: locked, is_pausing: true, next_pause: (pause * 2).min(LONGEST_PAUSE) };
         drop(lanes);
-        let queue = self.clone();
+        let pausing = Pausing { queue: self.clone(), pick, is_over: false };
         drop(self.0.doors.executor.spawn("saver", async move {
-            queue.0.doors.clock.sleep(pause).await;
-            let mut lanes = queue.lanes();
-            pick(&mut lanes).is_pausing = false;
-            let need = lanes.need_shift();
-            drop(lanes);
-            queue.meet(need);
+            pausing.queue.0.doors.clock.sleep(pause).await;
+            pausing.end();
         }));
     }
 
@@ -186,35 +204,58 @@ impl Inner {
     }
 }
 
-/// That what waits will be looked after.
-struct Promise {
+/// A lane that waits for a locked file.
+struct Pausing {
     queue: Queue,
-    /// Nothing once it is kept.
-    need: Need,
+    pick: Pick,
+    is_over: bool,
 }
 
-impl Promise {
-    fn end_gathering(mut self) {
-        self.need = self.queue.lanes().gathered();
-        if self.need == Need::Shift {
-            self.begin_shift();
+impl Pausing {
+    fn end(mut self) {
+        self.is_over = true;
+        let mut lanes = self.queue.lanes();
+        (self.pick)(&mut lanes).is_pausing = false;
+        if let Some(shift) = self.queue.new_shift(lanes) {
+            shift.begin();
         }
     }
+}
 
-    /// One blocking call. It goes on by itself and answers the callers one by one.
-    fn begin_shift(self) {
+impl Drop for Pausing {
+    /// Its process is going down, or only the runtime that it was in: those who wait are told that
+    /// they were cancelled, and who comes later is not held up.
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut lanes = self.queue.lanes();
+            let gone = std::mem::take((self.pick)(&mut lanes));
+            drop(lanes);
+            drop(gone);
+        }
+    }
+}
+
+/// One blocking call's work.
+struct Shift {
+    queue: Queue,
+    is_over: bool,
+}
+
+impl Shift {
+    /// It goes on by itself and answers the callers one by one.
+    fn begin(self) {
         let executor = self.queue.0.doors.executor.clone();
         drop(executor.blocking_raw("saver", Box::new(move || self.work())));
     }
 
     fn work(mut self) {
-        let mut file = self.queue.file();
-        while let Some((writes, mut reads)) = self.queue.take() {
+        let queue = self.queue.clone();
+        let mut file = queue.file();
+        while let Some((writes, mut reads)) = queue.take() {
             self.write(&mut file, writes, &mut reads);
-            self.read(&file, reads);
+            self.read(file.as_ref(), reads);
         }
-        drop(file);
-        self.need = Need::Nothing;
+        self.is_over = true;
     }
 
     /// Does the writes, up to a locked file.
@@ -227,7 +268,7 @@ impl Promise {
         while let Some(first) = writes.front() {
             if first.kind == Kind::Close {
                 // Reads that were queued before it are done before it.
-                self.read(file, std::mem::take(reads));
+                self.read(file.as_ref(), std::mem::take(reads));
                 let closed = file.take().map_or(Ok(()), OpenFile::close);
                 let closed = closed.map_err(|failure| self.queue.0.told(failure, Duration::ZERO));
                 if let Some(close) = writes.pop_front() {
@@ -243,7 +284,17 @@ impl Promise {
                 continue;
             };
             let told = |failure| self.queue.0.told(failure, Duration::ZERO);
-            if let Err((mut locked, error)) = commit::all(file, group, &told) {
+            // Nobody who wants to read waits for the other savers of this process.
+            let taken = file.turn.try_take().or_else(|| {
+                self.read(Some(file), std::mem::take(reads));
+                file.turn.take()
+            });
+            let end = match taken {
+                Some(_) => commit::all(file, group, &told),
+                None => Err((group, another_saver())),
+            };
+            drop(taken);
+            if let Err((mut locked, error)) = end {
                 locked.append(&mut writes);
                 self.queue.pause(WRITES, locked, &error);
                 return;
@@ -252,7 +303,7 @@ impl Promise {
         }
     }
 
-    fn read(&self, file: &Option<OpenFile>, mut reads: VecDeque<Call>) {
+    fn read(&self, file: Option<&OpenFile>, mut reads: VecDeque<Call>) {
         while let Some(mut call) = reads.pop_front() {
             let Some(file) = file else {
                 call.end(Err(self.closed()));
@@ -278,12 +329,19 @@ impl Promise {
     }
 }
 
-impl Drop for Promise {
-    /// It can no longer be kept, as its process is going down, or as a panic cut it short: those who
+impl Drop for Shift {
+    /// Thrown away before it began, as its process is going down, or cut short by a panic: those who
     /// wait are told that they were cancelled.
     fn drop(&mut self) {
-        let cancelled = self.queue.lanes().abandon(self.need);
-        // Not under the lock.
-        drop(cancelled);
+        if !self.is_over {
+            let mut lanes = self.queue.lanes();
+            let gone = (
+                std::mem::take(&mut lanes.writes.waiting),
+                std::mem::take(&mut lanes.reads.waiting),
+            );
+            lanes.has_shift = false;
+            drop(lanes);
+            drop(gone);
+        }
     }
 }
