@@ -37,7 +37,7 @@ use rows::{CheckpointRow, WriteRow};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
     /// Every commit waits for the disk: an acknowledged checkpoint outlives a power cut. Costs one
-    /// fsync per put and per put_writes. SQLite's and Python's default.
+    /// fsync a commit, which all share who wait at the time. SQLite's and Python's default.
     #[default]
     Full,
     /// The disk is waited for at WAL checkpoints only, so a commit is many times cheaper. An

@@ -331,14 +331,11 @@ impl Shift {
 
 impl Drop for Shift {
     /// Thrown away before it began, as its process is going down, or cut short by a panic: those who
-    /// wait are told that they were cancelled.
+    /// wait for it are told that they were cancelled. A lane that pauses waits for another shift.
     fn drop(&mut self) {
         if !self.is_over {
             let mut lanes = self.queue.lanes();
-            let gone = (
-                std::mem::take(&mut lanes.writes.waiting),
-                std::mem::take(&mut lanes.reads.waiting),
-            );
+            let gone = (lanes.writes.take(), lanes.reads.take());
             lanes.has_shift = false;
             drop(lanes);
             drop(gone);
