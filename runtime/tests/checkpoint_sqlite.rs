@@ -328,6 +328,10 @@ fn damaged_rows_are_named() {
         ("checkpoint = x'90'", "checkpoint: checkpoint: expected a map"),
         ("checkpoint = x'8261760aa2696405'", "checkpoint: msgpack at byte"),
         ("checkpoint = x'82a17604a26964a178'", "checkpoint: it says that it is checkpoint x"),
+        (
+            "checkpoint = x'83a17604a26964a178ae6368616e6e656c5f76616c75657382a16105a57374657073c1'",
+            "checkpoint: channel \"steps\": msgpack at byte 34: the reserved byte 0xc1",
+        ),
         ("type = 'pickle'", "checkpoint: type \"pickle\" is not one that can be read"),
         ("type = 'null'", "checkpoint: type \"null\" is not one that can be read"),
         ("type = NULL", "checkpoint: type \"\" is not one that can be read"),

@@ -155,6 +155,38 @@ fn nothing_lands_behind_what_was_thrown_away() {
     assert!(matches!(end, Poll::Ready(Err(SaverError::Unfounded { .. }))), "{end:?}");
 }
 
+#[test]
+fn a_saver_that_is_dropped_closes_its_file_off_the_workers() {
+    let file = TestFile::new("off-the-workers");
+    let (saver, held) = held(&file);
+    let mut call = saver.put(put(0));
+    assert!(poll(&mut call).is_pending());
+    let is_open = || std::fs::exists(format!("{}-wal", file.path())).unwrap();
+    let shift = held.take();
+    drop(saver);
+    shift();
+    assert!(matches!(poll(&mut call), Poll::Ready(Ok(()))));
+    drop(call);
+    assert!(is_open());
+    held.take()();
+    assert!(!is_open());
+}
+
+#[test]
+fn a_saver_may_be_dropped_with_or_without_a_runtime() {
+    let file = TestFile::new("with-or-without");
+    let open = || block_on(SqliteSaver::open(file.path(), &Doors::production())).unwrap();
+    let is_open = || std::fs::exists(format!("{}-wal", file.path())).unwrap();
+    let saver = open();
+    assert!(is_open());
+    drop(saver);
+    assert!(!is_open());
+    let saver = open();
+    // A runtime that ends waits for what it has begun.
+    block_on(async move { drop(saver) });
+    assert!(!is_open());
+}
+
 /// A store that keeps order and lands its writes one after the other, each after a while.
 struct Slow {
     inner: MemorySaver,

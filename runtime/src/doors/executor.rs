@@ -18,6 +18,12 @@ pub trait Executor: Send + Sync {
     /// Runs `call` where it may block. It is started here, and goes on when the returned future is
     /// dropped.
     fn blocking_raw(&self, actor: &str, call: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()>;
+
+    /// Runs `call`, which gives something back and may block, from wherever that is dropped: where it
+    /// keeps no async worker, or else right here.
+    fn dispose(&self, call: Box<dyn FnOnce() + Send>) {
+        call();
+    }
 }
 
 /// What an executor gives back for a task: only the means to abort it.
@@ -118,6 +124,14 @@ impl Executor for TokioExecutor {
         Box::pin(async move {
             let _ = handle.await;
         })
+    }
+
+    fn dispose(&self, call: Box<dyn FnOnce() + Send>) {
+        match tokio::runtime::Handle::try_current() {
+            Ok(_) => drop(self.blocking_raw("", call)),
+            // Outside of a runtime there is no worker.
+            Err(_) => call(),
+        }
     }
 }
 

@@ -127,6 +127,10 @@ impl Executor for HeldCalls {
         self.calls.lock().unwrap().push(call);
         Box::pin(std::future::ready(()))
     }
+
+    fn dispose(&self, call: Box<dyn FnOnce() + Send>) {
+        self.calls.lock().unwrap().push(call);
+    }
 }
 
 /// Of tasks that nobody aborts.

@@ -5,6 +5,7 @@
 
 mod server;
 
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,11 +25,29 @@ pub struct Cluster {
     made: Mutex<Vec<String>>,
 }
 
+/// Settings of a server whose databases need not outlive the machine.
+const QUICK: &[&str] = &["fsync=off", "full_page_writes=off", "shared_buffers=32MB"];
+
+/// Says so where there is none.
+fn found(started: Result<Cluster, String>) -> Option<Cluster> {
+    match started {
+        Ok(cluster) => Some(cluster),
+        Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
+        Err(reason) => {
+            // Not with a macro: what those print, a test that passes keeps to itself.
+            let test = std::thread::current();
+            let line = format!("NOT RUN: {}: {reason}\n", test.name().unwrap_or("a test"));
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            None
+        }
+    }
+}
+
 impl Cluster {
     /// The server that [`URL`] names, or else a private one that does not wait for the disk. An error
     /// says why there is none.
     pub fn start() -> Result<Cluster, String> {
-        Cluster::start_with(&["fsync=off", "full_page_writes=off", "shared_buffers=32MB"])
+        Cluster::start_with(QUICK)
     }
 
     /// As [`Cluster::start`], with PostgreSQL's own defaults: a commit waits for the disk.
@@ -36,30 +55,31 @@ impl Cluster {
         Cluster::start_with(&[])
     }
 
-    /// For a test: none where there is no server, and the test is to say so and return. In CI, where
+    /// For a test: none where there is no server, which is told, and the test is to return. In CI, where
     /// a server is installed, that is a failure.
     pub fn for_test() -> Option<Cluster> {
-        match Cluster::start() {
-            Ok(cluster) => Some(cluster),
-            Err(reason) if std::env::var_os("CI").is_some() => panic!("{reason}"),
-            Err(reason) => {
-                println!("NOT RUN: {reason}");
-                None
-            }
-        }
+        found(Cluster::start())
+    }
+
+    /// As [`Cluster::for_test`], for a test that stops its server or changes its settings: a private
+    /// one, whatever [`URL`] names.
+    pub fn private_for_test() -> Option<Cluster> {
+        found(Cluster::start_private(QUICK))
     }
 
     fn start_with(settings: &[&str]) -> Result<Cluster, String> {
-        let (admin, server) = match std::env::var(URL) {
-            Ok(url) => (url.parse().map_err(|error| format!("{URL}: {error}"))?, None),
-            Err(_) => {
-                let server = Server::start(settings)?;
-                let url =
-                    format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/postgres", server.port);
-                (url.parse().expect("our own URL"), Some(server))
-            }
-        };
-        Ok(Cluster { admin, server, count: AtomicU32::new(0), made: Mutex::default() })
+        let Ok(url) = std::env::var(URL) else { return Cluster::start_private(settings) };
+        Ok(Cluster::of(url.parse().map_err(|error| format!("{URL}: {error}"))?, None))
+    }
+
+    fn start_private(settings: &[&str]) -> Result<Cluster, String> {
+        let server = Server::start(settings)?;
+        let url = format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/postgres", server.port);
+        Ok(Cluster::of(url.parse().expect("our own URL"), Some(server)))
+    }
+
+    fn of(admin: Config, server: Option<Server>) -> Cluster {
+        Cluster { admin, server, count: AtomicU32::new(0), made: Mutex::default() }
     }
 
     /// The URL of a fresh, empty database. `label` goes into its name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::msgpack::{Packer, unpack};
+use super::msgpack::{Packer, unpack, unreadable_in};
 use super::{CodecError, Encodings};
 use crate::checkpoint::saver::SaverError;
 use crate::checkpoint::version::parse_version;
@@ -80,7 +80,11 @@ impl Packer {
 /// Reads a checkpoint by its keys' names. Keys that it does not know are left out, keys that are
 /// missing are empty; only the layout version and the id must be there.
 pub fn decode_checkpoint(bytes: &[u8]) -> Result<Checkpoint, CodecError> {
-    let Value::Map(entries) = unpack(bytes)? else {
+    let of_channel = |problem: CodecError| match unreadable_in("channel_values", bytes) {
+        Some(channel) => CodecError::Channel { channel, problem: Box::new(problem) },
+        None => problem,
+    };
+    let Value::Map(entries) = unpack(bytes).map_err(of_channel)? else {
         return Err(CodecError::shape("checkpoint", "a map"));
     };
     let mut layout = None;

@@ -38,6 +38,8 @@ pub enum CodecError {
     NotUtf8,
     #[error("something is longer than msgpack's 2^32 - 1")]
     TooLong,
+    #[error("channel {channel:?}: {problem}")]
+    Channel { channel: String, problem: Box<CodecError> },
     #[error("{key}: expected {expected}")]
     Shape { key: String, expected: &'static str },
     #[error("metadata is not JSON: {0}")]

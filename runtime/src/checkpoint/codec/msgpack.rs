@@ -123,6 +123,24 @@ pub fn unpack(bytes: &[u8]) -> Result<Value, CodecError> {
     }
 }
 
+/// Of a map whose value under `key` is a map: the first name in that one whose value cannot be read.
+pub(super) fn unreadable_in(key: &str, bytes: &[u8]) -> Option<String> {
+    let mut reader = Reader { bytes, at: 0 };
+    for _ in 0..reader.entries()? {
+        if reader.value(1).ok()?.as_str() != Some(key) {
+            reader.value(1).ok()?;
+            continue;
+        }
+        for _ in 0..reader.entries()? {
+            let name = reader.value(2).ok()?;
+            if reader.value(2).is_err() {
+                return name.as_str().map(str::to_owned);
+            }
+        }
+    }
+    None
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -190,6 +208,16 @@ impl<'a> Reader<'a> {
             0xdf => self.length::<4>().and_then(|n| self.map(n, depth))?,
             0xe0..=0xff => Value::from(marker as i8),
         })
+    }
+
+    /// How many entries the map has that begins here.
+    fn entries(&mut self) -> Option<usize> {
+        match self.number::<1>().ok()? as u8 {
+            marker @ 0x80..=0x8f => Some(usize::from(marker & 0x0f)),
+            0xde => self.length::<2>().ok(),
+            0xdf => self.length::<4>().ok(),
+            _ => None,
+        }
     }
 
     fn string(&mut self, length: usize) -> Result<Value, CodecError> {

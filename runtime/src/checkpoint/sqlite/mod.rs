@@ -76,7 +76,8 @@ impl Default for SqliteOptions {
 /// Several savers may have the same file open, in this process or in others, also Python's. Those of
 /// one process write one at a time and take turns at it ([`Opener::turn`]); only one that keeps the
 /// file for long is waited for as other processes are ([`SqliteOptions::busy_limit`]). Dropping the
-/// saver closes the file when what was submitted is done, which may block; see [`SqliteSaver::close`].
+/// saver closes the file when what was submitted is done, off the async workers; whoever wants to know
+/// when, calls [`SqliteSaver::close`].
 ///
 /// [`Opener::turn`]: crate::doors::Opener::turn
 pub struct SqliteSaver {

@@ -64,6 +64,16 @@ impl Lane {
     }
 }
 
+impl Drop for Inner {
+    /// To close a file may be to wait for the disk.
+    fn drop(&mut self) {
+        let file = self.file.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if file.is_some() {
+            self.doors.executor.dispose(Box::new(move || drop(file)));
+        }
+    }
+}
+
 /// Which lane.
 type Pick = fn(&mut Lanes) -> &mut Lane;
 const WRITES: Pick = |lanes| &mut lanes.writes;
