@@ -5,6 +5,9 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 
 from rust_saver import RustSaver
 
+# In the pinned release of the suite.
+TESTS = 81
+
 
 async def suite(binary, store, places):
     """Runs the whole suite, each capability on a fresh store; gives one result for each test.
@@ -28,4 +31,6 @@ async def suite(binary, store, places):
 
     progress = ProgressCallbacks(on_capability_start=begun, on_test_result=tested)
     await validate(saver, progress=progress)
+    if len(results) < TESTS:
+        results.append(("suite", "whole", f"{len(results)} of {TESTS} tests ran"))
     return results

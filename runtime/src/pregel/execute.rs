@@ -33,6 +33,7 @@ impl RunCore {
     /// One task, polled by the consumer itself: a cancelled consumer cancels it on the spot.
     async fn execute_inline(self: &Arc<Self>, task: &Task) -> Result<(), RunError> {
         let guard = InlineGuard { core: self, task };
+        self.let_puts_begin().await;
         let end = self.run_task(task).await;
         std::mem::forget(guard);
         let outcome = outcome(&end);

@@ -64,9 +64,6 @@ struct UnderWay {
     aborter: Arc<dyn RawHandle>,
 }
 
-/// Puts and put_writes under way that a step does not care about.
-const MOST_WITHOUT_A_TURN: usize = 64;
-
 impl Puts {
     pub fn new(order: WriteOrder) -> Puts {
         Puts {
@@ -84,10 +81,6 @@ impl Puts {
             failure: None,
             has_cancelled: false,
         }
-    }
-
-    fn under_way(&self) -> usize {
-        self.chain.len() + self.writes.len()
     }
 
     fn prune(&mut self) {
@@ -324,17 +317,26 @@ impl RunCore {
         futures::future::join_all(failures).await.into_iter().collect()
     }
 
-    /// Async durability: the run waits while it is as far ahead of its store as it may be. One whose
-    /// nodes never wait gives its puts a turn now and then; without it they would all begin when it
-    /// ends, and every step would look through them.
+    /// What was submitted begins before the next node does, as in LangGraph, where a node is a task of
+    /// its own behind those.
+    pub async fn let_puts_begin(&self) {
+        let is_under_way = {
+            let puts = &self.state.lock().unwrap().puts;
+            let newest =
+                puts.chain.back().map(|put| &put.done).into_iter().chain(puts.writes.back());
+            newest.into_iter().any(|done| end(done).is_none())
+        };
+        if is_under_way {
+            one_turn().await;
+        }
+    }
+
+    /// Async durability: the run waits while it is as far ahead of its store as it may be.
     pub async fn let_puts_go_on(&self) -> Result<(), SaverError> {
         if let Some(most) = self.graph.options.max_inflight_puts {
             while let Some(oldest) = self.oldest_of(most) {
                 let _ = oldest.await;
             }
-        }
-        if self.state.lock().unwrap().puts.under_way() > MOST_WITHOUT_A_TURN {
-            one_turn().await;
         }
         if !self.state.lock().unwrap().puts.fate.is_lost() {
             return Ok(());
