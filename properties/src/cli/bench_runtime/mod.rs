@@ -25,6 +25,8 @@ use crate::cli::args::BenchArgs;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 const LOOP: u64 = 200;
 const LONG_LOOP: u64 = 10_000;
+/// A run of this many steps must not keep anything of each.
+const LONG_RUN: u64 = 100_000;
 const CHAIN: usize = 3_000;
 
 /// One measured thing: what, of how many units, and what is known to compare with.

@@ -10,7 +10,7 @@ use durasim_runtime::{Doors, Durability, Saver};
 use tokio_postgres::NoTls;
 
 use super::sqlite::{Beside, median};
-use super::{Figure, LOOP, counting, micros, now};
+use super::{Figure, LONG_RUN, LOOP, counting, micros, now, resident};
 
 /// Steps a second of Python LangGraph 1.2.9 on loopback at sync, on a like machine.
 const PYTHON: f64 = 330.0;
@@ -72,6 +72,15 @@ pub(super) async fn bench(url: &str, rounds: u32) -> Result<(Vec<Figure>, String
     let [sync, sync_prepared, beside, beside_prepared, exit] =
         [0, 1, 2, 3, 4].map(|i| median(costs[i].clone()));
     let large = median(beside_large);
+    // What stays in memory of each step of a long run, counted from its tenth part on.
+    let long = async |limit| {
+        run(savers[0].clone(), &format!("long{limit}"), Durability::Async, limit, Beside::Little)
+            .await
+    };
+    long(LONG_RUN / 10).await?;
+    let before = resident()?;
+    long(LONG_RUN).await?;
+    let grown = resident()?.saturating_sub(before) as f64;
     let figures = vec![
         of("PostgreSQL: one bare row and commit a step (the floor)", floor, "-".to_owned()),
         of("PostgreSQL: the loop at sync", sync, five_times.clone()),
@@ -84,6 +93,13 @@ pub(super) async fn bench(url: &str, rounds: u32) -> Result<(Vec<Figure>, String
             large,
             "as without".to_owned(),
         ),
+        Figure {
+            name: "PostgreSQL: kept of each of 100,000 steps at async",
+            unit: "bytes a step",
+            per_unit: grown / LONG_RUN as f64,
+            of_floor: None,
+            aim: "0".to_owned(),
+        },
     ];
     Ok((figures, about))
 }

@@ -10,10 +10,8 @@ use durasim_runtime::{CompiledGraph, Doors, Durability, Saver, StreamMode, Value
 use futures::StreamExt;
 
 use super::floor::Rows;
-use super::{Figure, LOOP, counting, memory, micros, now, resident};
+use super::{Figure, LONG_RUN, LOOP, counting, memory, micros, now, resident};
 
-/// A run of this many steps must not keep anything of each.
-const LONG_RUN: u64 = 100_000;
 const LARGE: usize = 1 << 20;
 
 /// A folder of files, which goes away with this.
