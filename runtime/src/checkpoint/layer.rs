@@ -5,10 +5,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::history::DeltaHistories;
+use super::id::Ids;
 use super::saver::{
     Keep, Landing, ListFilter, Look, Put, PutWrites, Saver, SaverError, SaverResult,
 };
 use super::{CheckpointTuple, ThreadKey};
+use crate::doors::Entropy;
 
 /// A saver that does something with the writes on their way to another one: counts them, delays them,
 /// changes them. Everything else goes to the other one as it is.
@@ -62,6 +64,14 @@ impl<L: Layer> Saver for L {
 
     fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
         self.on_writes(put)
+    }
+
+    fn next_version(&self, highest: Option<&str>, entropy: &dyn Entropy) -> Arc<str> {
+        self.inner().next_version(highest, entropy)
+    }
+
+    fn next_id(&self, ids: &Ids, step: i64) -> Arc<str> {
+        self.inner().next_id(ids, step)
     }
 
     fn get_delta_channel_history<'a>(

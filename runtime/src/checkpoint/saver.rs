@@ -6,9 +6,11 @@ use futures::future::{BoxFuture, ready};
 use serde::{Deserialize, Serialize};
 
 use super::history::{self, DeltaHistories};
+use super::id::Ids;
 use super::postgres::ServerProblem;
 use super::sqlite::FileProblem;
-use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey};
+use super::{ChannelVersions, Checkpoint, CheckpointTuple, Metadata, Source, ThreadKey, version};
+use crate::doors::Entropy;
 use crate::value::Shared;
 
 /// Why a saver could not do what was asked.
@@ -333,6 +335,19 @@ pub trait Saver: Send + Sync {
     /// [`Saver::put_writes`] in two parts, as [`Saver::submit_put`].
     fn submit_writes(&self, put: PutWrites) -> BoxFuture<'static, Landing> {
         Landing::of_writes(put.fate.clone(), self.put_writes(put))
+    }
+
+    /// The version of all channels that change in a step, when `highest` is the greatest before it.
+    /// Versions are ordered as text, and who shares a database must agree on them: the default gives
+    /// those of LangGraph's savers (`get_next_version`). `entropy` keeps those of two writers apart.
+    fn next_version(&self, highest: Option<&str>, entropy: &dyn Entropy) -> Arc<str> {
+        version::next_version(highest, entropy)
+    }
+
+    /// The id of a new checkpoint of this step, greater than those before: the default is LangGraph's,
+    /// a UUID of version 6. `ids` are those of the run.
+    fn next_id(&self, ids: &Ids, step: i64) -> Arc<str> {
+        ids.mint(step)
     }
 
     /// What delta channels of the checkpoint with this id, or of the greatest, are rebuilt from. Of a

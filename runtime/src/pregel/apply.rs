@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::RunError;
 use super::task::{Origin, Task};
-use crate::checkpoint::{Checkpoint, reserved, version};
-use crate::doors::Doors;
+use crate::checkpoint::{Checkpoint, reserved};
 use crate::graph::{Channels, GraphInner};
 use crate::ordered::IndexMap;
 use crate::value::Shared;
@@ -38,7 +37,7 @@ pub(crate) fn apply(
     checkpoint: &mut Checkpoint,
     channels: &mut Channels,
     mut tasks: Vec<Contribution<'_>>,
-    doors: &Doors,
+    next_version: impl FnOnce(Option<&str>) -> Arc<str>,
 ) -> Result<BTreeSet<Arc<str>>, RunError> {
     tasks.sort_by(|a, b| a.origin.cmp(&b.origin));
     // Writes of no task (a command's) do not make a step.
@@ -54,7 +53,7 @@ pub(crate) fn apply(
     }
 
     let highest = checkpoint.channel_versions.values().max().cloned();
-    let next = version::next_version(highest.as_deref(), &*doors.entropy);
+    let next = next_version(highest.as_deref());
     let versions = &mut checkpoint.channel_versions;
 
     let read: BTreeSet<&Arc<str>> = tasks.iter().flat_map(|task| task.triggers).collect();

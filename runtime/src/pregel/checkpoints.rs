@@ -5,8 +5,25 @@ use std::sync::Arc;
 
 use super::core::{RunCore, RunState};
 use super::deltas::{Counters, whole_value};
+use crate::checkpoint::saver::Saver;
 use crate::checkpoint::{ChannelVersions, Checkpoint, LAYOUT_VERSION, Source, version};
+use crate::graph::GraphInner;
 use crate::profile::{DeltaRows, Durability};
+
+impl GraphInner {
+    /// The version of the channels that change in a step.
+    pub(super) fn next_version(
+        &self,
+        saver: Option<&Arc<dyn Saver>>,
+        highest: Option<&str>,
+    ) -> Arc<str> {
+        let entropy = &*self.doors.entropy;
+        match saver {
+            Some(saver) => saver.next_version(highest, entropy),
+            None => version::next_version(highest, entropy),
+        }
+    }
+}
 
 impl RunCore {
     /// Makes the step's checkpoint and, unless the durability is exit, submits its put.
@@ -63,7 +80,7 @@ impl RunCore {
             let is_first = is_checked && !channel_versions.contains_key(name);
             if is_renewed || is_first {
                 let before = channel_versions.get(name).map(|version| &**version);
-                let next = version::next_version(before, &*doors.entropy);
+                let next = self.next_version(before);
                 channel_versions.insert(name.clone(), next);
             }
         }
@@ -85,11 +102,23 @@ impl RunCore {
         Checkpoint {
             layout: LAYOUT_VERSION,
             ts: crate::checkpoint::id::timestamp(doors.clock.now()),
-            id: id.unwrap_or_else(|| self.ids.mint(state.step)),
+            id: id.unwrap_or_else(|| self.next_id(state.step)),
             channel_values,
             channel_versions,
             versions_seen: std::mem::take(&mut old.versions_seen),
             updated_channels: state.updated.as_ref().map(|set| set.iter().cloned().collect()),
+        }
+    }
+
+    /// The saver's, or LangGraph's where there is none.
+    pub(super) fn next_version(&self, highest: Option<&str>) -> Arc<str> {
+        self.graph.next_version(self.saver.as_ref(), highest)
+    }
+
+    fn next_id(&self, step: i64) -> Arc<str> {
+        match &self.saver {
+            Some(saver) => saver.next_id(&self.ids, step),
+            None => self.ids.mint(step),
         }
     }
 

@@ -186,7 +186,8 @@ impl RunCore {
         let tasks = discarded.values().map(|task| Contribution { writes: &[], ..task.into() });
         let tasks = tasks.chain([from_input(&writes)]).collect();
         let RunState { checkpoint, channels, .. } = state;
-        let updated = apply(&self.graph, checkpoint, channels, tasks, self.doors())?;
+        let updated =
+            apply(&self.graph, checkpoint, channels, tasks, |highest| self.next_version(highest))?;
         state.updated = Some(updated);
         self.checkpoint_step(state, Source::Input);
         Ok(())
@@ -273,7 +274,9 @@ impl RunCore {
         }
         let RunState { checkpoint, channels, .. } = state;
         let updated =
-            apply(&self.graph, checkpoint, channels, vec![from_input(&writes)], self.doors())?;
+            apply(&self.graph, checkpoint, channels, vec![from_input(&writes)], |highest| {
+                self.next_version(highest)
+            })?;
         if let Some(all) = &mut state.updated {
             all.extend(updated);
         }

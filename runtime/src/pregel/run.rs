@@ -208,7 +208,9 @@ impl RunCore {
     fn apply_tasks(&self, state: &mut RunState) -> Result<bool, RunError> {
         let RunState { checkpoint, channels, tasks, .. } = state;
         let contributions = tasks.values().map(Contribution::from).collect();
-        let updated = apply(&self.graph, checkpoint, channels, contributions, self.doors())?;
+        let updated = apply(&self.graph, checkpoint, channels, contributions, |highest| {
+            self.next_version(highest)
+        })?;
         let changed = updated.iter().any(|name| self.shown_keys().contains(name));
         state.updated = Some(updated);
         Ok(changed)

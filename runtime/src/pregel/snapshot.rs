@@ -212,6 +212,7 @@ pub(super) fn snapshot(
 ) -> Result<(StateSnapshot, IndexMap<Arc<str>, Task>), RunError> {
     let CheckpointTuple { key, mut checkpoint, metadata, parent, writes } = tuple;
     let mut channels = graph.open_channels(&checkpoint, rebuilt);
+    let next_version = |highest: Option<&str>| graph.next_version(graph.saver.as_ref(), highest);
     let step = metadata.step + 1;
     let place =
         Place { graph, namespace: &key.namespace, progress: Progress { step, stop: step + 2 } };
@@ -224,7 +225,7 @@ pub(super) fn snapshot(
         .collect();
     if !taskless.is_empty() {
         let input = vec![from_input(&taskless)];
-        apply(graph, &mut checkpoint, &mut channels, input, &graph.doors)?;
+        apply(graph, &mut checkpoint, &mut channels, input, next_version)?;
     }
     if apply_pending {
         for write in &writes {
@@ -238,7 +239,7 @@ pub(super) fn snapshot(
         let finished: Vec<Contribution<'_>> =
             tasks.values().filter(|task| !task.writes.is_empty()).map(Contribution::from).collect();
         if !finished.is_empty() {
-            apply(graph, &mut checkpoint, &mut channels, finished, &graph.doors)?;
+            apply(graph, &mut checkpoint, &mut channels, finished, next_version)?;
         }
     }
     let next = tasks.values().filter(|task| task.writes.is_empty());

@@ -356,7 +356,9 @@ impl Editor {
 
     fn apply(&self, state: &mut RunState, tasks: Vec<Contribution<'_>>) -> Result<(), RunError> {
         let RunState { checkpoint, channels, .. } = state;
-        apply(&self.core.graph, checkpoint, channels, tasks, self.core.doors())?;
+        apply(&self.core.graph, checkpoint, channels, tasks, |highest| {
+            self.core.next_version(highest)
+        })?;
         Ok(())
     }
 
