@@ -100,7 +100,7 @@ fn checkpoint(thread: &str, step: u64) -> Checkpoint {
     }
 }
 
-fn put(thread: &str, step: u64) -> Put {
+pub fn put(thread: &str, step: u64) -> Put {
     let metadata = Metadata {
         source: Source::Loop,
         step: step as i64,

@@ -5,6 +5,7 @@
 //! part of what one put_writes stored. `DURASIM_CONCURRENCY=A..B` asks for those seeds.
 #![cfg(madsim)]
 
+mod boot;
 mod crowd;
 
 use std::sync::Arc;
