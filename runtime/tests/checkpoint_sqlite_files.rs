@@ -84,7 +84,8 @@ fn a_program_may_keep_checkpoints_beside_its_own_tables() {
     let file = TestFile::new("beside");
     file.connect().execute_batch("CREATE TABLE mine (x); INSERT INTO mine VALUES (7)").unwrap();
     block_on(async {
-        drop(SqliteSaver::open(file.path(), &Doors::production()).await.unwrap());
+        let saver = SqliteSaver::open(file.path(), &Doors::production()).await.unwrap();
+        saver.close().await.unwrap();
         file.connect().execute_batch("PRAGMA application_id = 77").unwrap();
         let saver = SqliteSaver::open(file.path(), &Doors::production()).await.unwrap();
         let put = Put::new(&key("t", ""), None, checkpoint(0), metadata(Source::Input, -1));

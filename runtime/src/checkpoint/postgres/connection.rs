@@ -193,30 +193,36 @@ impl Store {
         let store = self.clone();
         Box::pin(async move {
             let _pass = store.doors.gate.pass(|| point).await;
-            let done = store.persist(again, &data, attempt).await;
+            let done = store.persist(&mut store.patience(), again, &data, attempt).await;
             done.map_err(|failure| store.error(failure))
         })
     }
 
-    /// As [`Store::call`], of one that has passed the gate.
+    /// As [`Store::call`], of one that has passed the gate, and with what others left of the patience
+    /// with an outage.
     pub(super) async fn persist<D, T>(
         &self,
+        patience: &mut Patience,
         again: Again,
         data: &D,
         attempt: Attempt<D, T>,
     ) -> Result<T, Failure> {
-        let mut patience = self.patience();
+        let mut was_lost = false;
         loop {
             let failure = match self.attempt(data, attempt).await {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    *patience = self.patience();
+                    return Ok(value);
+                }
                 Err(failure) => failure,
             };
+            was_lost |= matches!(failure, Failure::Lost(_));
             // Once for each connection at most, as a new one has prepared nothing.
             if matches!(failure, Failure::Moved) {
                 continue;
             }
             if !failure.may_pass(again) || !patience.wait().await {
-                return Err(failure);
+                return Err(if was_lost { failure.after_a_loss() } else { failure });
             }
         }
     }

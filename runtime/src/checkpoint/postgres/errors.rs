@@ -43,6 +43,26 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The failure of a call that was made before, and may have taken effect then.
+    pub fn after_a_loss(self) -> Failure {
+        match self {
+            Failure::Unreachable(problem) | Failure::Unavailable(problem) => Failure::Lost(problem),
+            failure => failure,
+        }
+    }
+
+    /// If the server is away: the failure of another call, which was not made.
+    pub fn of_the_next(&self) -> Option<Failure> {
+        match self {
+            Failure::Unreachable(problem)
+            | Failure::Unavailable(problem)
+            | Failure::Lost(problem) => Some(Failure::Unreachable(problem.clone())),
+            _ => None,
+        }
+    }
+}
+
 impl From<SaverError> for Failure {
     fn from(error: SaverError) -> Failure {
         Failure::Saver(error)

@@ -3,8 +3,8 @@
 //! The writes of a thread stand in a lane, in the order in which they were submitted, and one task
 //! works it off. Whatever waits is one transaction, sent whole without waiting for answers in
 //! between: one round trip and one commit, however many there are. A step's pending writes and its
-//! checkpoint thus cost one round trip. Where one of them fails none has landed, and they are sent
-//! again one by one, to tell who is to blame.
+//! checkpoint thus cost one round trip, or two where the checkpoint is refused if it forks. Where one
+//! of them fails none has landed, and they are sent again one by one, to tell who is to blame.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
-use super::connection::{Again, Store};
+use super::connection::{Again, Patience, Store};
 use super::errors::Failure;
 use super::together::{Rows, together};
 use crate::checkpoint::saver::{Fate, Landing, SaverError};
@@ -120,25 +120,25 @@ impl Lanes {
         Some(lane.drain(..most).collect())
     }
 
-    async fn send(&self, group: Vec<Write>) {
+    async fn send(&self, group: Vec<Write>, patience: &mut Patience) {
         let is_free = |Write { rows, told }: &Write| {
             !told.fate.is_lost() && rows.as_ref().is_ok_and(Rows::goes_with_others)
         };
         if group.len() == 1 || !group.iter().all(is_free) {
-            return self.send_one_by_one(group).await;
+            return self.send_one_by_one(group, patience).await;
         }
         let (rows, told): (Vec<_>, Vec<_>) =
             group.into_iter().filter_map(|Write { rows, told }| Some((rows.ok()?, told))).unzip();
         let sent = self
             .store
-            .persist(Again::Yes, &rows, |rows, client| Box::pin(together(rows, client)))
+            .persist(patience, Again::Yes, &rows, |rows, client| Box::pin(together(rows, client)))
             .await;
         match sent {
             Ok(()) => told.into_iter().for_each(|told| told.end(Ok(()))),
             Err(Failure::Sql(_) | Failure::Saver(_)) => {
                 let group = rows.into_iter().zip(told);
                 let group = group.map(|(rows, told)| Write { rows: Ok(rows), told });
-                self.send_one_by_one(group.collect()).await;
+                self.send_one_by_one(group.collect(), patience).await;
             }
             Err(failure) => {
                 let error = self.store.error(failure);
@@ -147,20 +147,26 @@ impl Lanes {
         }
     }
 
-    async fn send_one_by_one(&self, group: Vec<Write>) {
+    /// When the server stays away, all of them are not waited for one after the other.
+    async fn send_one_by_one(&self, group: Vec<Write>, patience: &mut Patience) {
+        let mut away: Option<SaverError> = None;
         for Write { rows, told } in group {
             let refusal = match told.kind {
                 Kind::Checkpoint => told.fate.refusal(),
                 Kind::Writes => None,
             };
+            let refusal = refusal.or_else(|| away.clone());
             let result = match (refusal, rows) {
                 (Some(refusal), _) => Err(refusal),
                 (None, Err(unstorable)) => Err(unstorable),
                 (None, Ok(rows)) => {
-                    let sent = self
-                        .store
-                        .persist(Again::Yes, &rows, |rows, client| Box::pin(rows.put(client)));
-                    sent.await.map_err(|failure| self.store.error(failure))
+                    let sent = self.store.persist(patience, Again::Yes, &rows, |rows, client| {
+                        Box::pin(rows.put(client))
+                    });
+                    sent.await.map_err(|failure| {
+                        away = failure.of_the_next().map(|next| self.store.error(next));
+                        self.store.error(failure)
+                    })
                 }
             };
             told.end(result);
@@ -180,8 +186,9 @@ impl Worker {
     async fn work_off(mut self) {
         // Who is about to submit the next write may do so first.
         one_turn().await;
+        let mut patience = self.lanes.store.patience();
         while let Some(group) = self.lanes.take(&self.thread) {
-            self.lanes.send(group).await;
+            self.lanes.send(group, &mut patience).await;
         }
         self.is_done = true;
     }
