@@ -192,7 +192,6 @@ fn a_file_that_stays_locked_is_an_error_in_the_end() {
     });
 }
 
-/// Polls once with a waker that does nothing.
 /// Of two runtimes that share a saver, the one in which a write waits for a lock may end first.
 #[test]
 fn a_runtime_that_ends_while_it_waits_holds_nobody_up() {
@@ -217,6 +216,7 @@ fn a_runtime_that_ends_while_it_waits_holds_nobody_up() {
     });
 }
 
+/// Polls once with a waker that does nothing.
 fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }

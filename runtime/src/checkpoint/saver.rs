@@ -337,9 +337,11 @@ pub trait Saver: Send + Sync {
         Landing::of_writes(put.fate.clone(), self.put_writes(put))
     }
 
-    /// The version of all channels that change in a step, when `highest` is the greatest before it.
-    /// Versions are ordered as text, and who shares a database must agree on them: the default gives
-    /// those of LangGraph's savers (`get_next_version`). `entropy` keeps those of two writers apart.
+    /// The version of all channels that change in a step, when `highest` is the greatest before it, or
+    /// of one channel that is renewed. Versions are ordered as text, and who shares a database must
+    /// agree on them: the default gives those of LangGraph's savers (`get_next_version`). One that
+    /// does not begin with a number and a dot cannot be read back. `entropy` keeps those of two
+    /// writers apart.
     fn next_version(&self, highest: Option<&str>, entropy: &dyn Entropy) -> Arc<str> {
         version::next_version(highest, entropy)
     }

@@ -24,10 +24,6 @@ pub trait Opener: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Turn(Arc<FairMutex<()>>);
 
-/// How long a thread waits for a turn. A commit is over sooner; what takes longer, such as pruning
-/// many threads, is waited for without one.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
-
 /// A turn that is ours, until this is dropped.
 #[must_use]
 pub struct Taken<'a> {
@@ -35,14 +31,19 @@ pub struct Taken<'a> {
 }
 
 impl Turn {
+    /// How long a thread waits. A commit is over sooner; what takes longer, such as pruning many
+    /// threads, is waited for without one.
+    pub const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
     /// None while it is somebody else's.
     pub fn try_take(&self) -> Option<Taken<'_>> {
         self.0.try_lock().map(|lock| Taken { _lock: lock })
     }
 
-    /// Blocks while it is somebody else's, for 100 ms at most, and in the order of those who wait.
+    /// Blocks while it is somebody else's, for [`Turn::LONGEST_WAIT`] at most, and in the order of
+    /// those who wait.
     pub fn take(&self) -> Option<Taken<'_>> {
-        self.0.try_lock_for(LONGEST_WAIT).map(|lock| Taken { _lock: lock })
+        self.0.try_lock_for(Turn::LONGEST_WAIT).map(|lock| Taken { _lock: lock })
     }
 }
 

@@ -23,6 +23,7 @@ impl RunCore {
             state.tasks.values().filter(|task| task.writes.is_empty()).cloned().collect()
         };
         self.outlet.yield_queued().await;
+        self.give_puts_a_turn().await;
         match todo.as_slice() {
             [] => Ok(()),
             [one] if !self.outlet.is_eager() => self.execute_inline(one).await,
@@ -33,7 +34,6 @@ impl RunCore {
     /// One task, polled by the consumer itself: a cancelled consumer cancels it on the spot.
     async fn execute_inline(self: &Arc<Self>, task: &Task) -> Result<(), RunError> {
         let guard = InlineGuard { core: self, task };
-        self.let_puts_begin().await;
         let end = self.run_task(task).await;
         std::mem::forget(guard);
         let outcome = outcome(&end);

@@ -317,9 +317,9 @@ impl RunCore {
         futures::future::join_all(failures).await.into_iter().collect()
     }
 
-    /// What was submitted begins before the next node does, as in LangGraph, where a node is a task of
-    /// its own behind those.
-    pub async fn let_puts_begin(&self) {
+    /// What was submitted has a turn before the next node begins, as in LangGraph, where a node is a
+    /// task of its own behind those.
+    pub async fn give_puts_a_turn(&self) {
         let is_under_way = {
             let puts = &self.state.lock().unwrap().puts;
             let newest =

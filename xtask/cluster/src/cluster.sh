@@ -18,18 +18,29 @@ if ! "$programs/initdb" --pgdata "$directory/data" --username "$user" --pwfile "
     exit 1
 fi
 
-start() {
+# Fails when the server has ended instead.
+launch() {
     "$programs/postgres" -D "$directory/data" -k "$directory" -p "$port" \
         -c listen_addresses=127.0.0.1 "$@" </dev/null >>"$directory/log" 2>&1 &
     server=$!
     status=$directory/data/postmaster.pid
     # Its first line names the process, its last says what it does.
     until [ "$(head -n 1 "$status" 2>/dev/null)" = "$server" ] && grep -q '^ready' "$status"; do
-        if ! kill -0 "$server" 2>/dev/null; then
+        kill -0 "$server" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
+
+# While the server was away, somebody may have been given its port for a moment.
+start() {
+    tries=0
+    until launch "$@"; do
+        tries=$((tries + 1))
+        if [ "$tries" -eq 25 ] || ! tail -n 5 "$directory/log" | grep -q 'already in use'; then
             tail -n 5 "$directory/log" | tr '\n' ' '
             exit 1
         fi
-        sleep 0.05
+        sleep 0.2
     done
 }
 

@@ -217,6 +217,10 @@ impl Store {
                 Err(failure) => failure,
             };
             was_lost |= matches!(failure, Failure::Lost(_));
+            if let Failure::Sql(_) | Failure::Saver(_) = failure {
+                // The server is there.
+                *patience = self.patience();
+            }
             // Once for each connection at most, as a new one has prepared nothing.
             if matches!(failure, Failure::Moved) {
                 continue;

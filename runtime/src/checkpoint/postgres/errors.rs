@@ -48,6 +48,9 @@ impl Failure {
     pub fn after_a_loss(self) -> Failure {
         match self {
             Failure::Unreachable(problem) | Failure::Unavailable(problem) => Failure::Lost(problem),
+            Failure::Sql(error) if error.code().is_some_and(takes_nothing) => {
+                Failure::Lost(explained(&error))
+            }
             failure => failure,
         }
     }
@@ -55,9 +58,10 @@ impl Failure {
     /// If the server is away: the failure of another call, which was not made.
     pub fn of_the_next(&self) -> Option<Failure> {
         match self {
-            Failure::Unreachable(problem)
-            | Failure::Unavailable(problem)
-            | Failure::Lost(problem) => Some(Failure::Unreachable(problem.clone())),
+            Failure::Unreachable(problem) | Failure::Lost(problem) => {
+                Some(Failure::Unreachable(problem.clone()))
+            }
+            Failure::Unavailable(problem) => Some(Failure::Unavailable(problem.clone())),
             _ => None,
         }
     }
@@ -99,6 +103,14 @@ fn is_going_down(code: &SqlState) -> bool {
         ]
         .contains(code)
         || code.code() == "57P05" // idle_session_timeout
+}
+
+/// The server is there, and does not let us in, or lets nobody store anything. It may be another one
+/// than a moment ago.
+fn takes_nothing(code: &SqlState) -> bool {
+    const CLASSES: [&str; 3] = ["28", "3D", "53"];
+    CLASSES.iter().any(|class| code.code().starts_with(class))
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
 }
 
 /// A connection that could not be made.

@@ -6,8 +6,8 @@ use super::call::Call;
 use super::connection::{Begin, Failure, OpenFile, Transaction};
 use crate::checkpoint::saver::SaverError;
 
-/// Does all of these, in order, and tells each caller after the commit. It must be the file's turn. What is given back met a
-/// locked file: nothing of it happened.
+/// Does all of these, in order, and tells each caller after the commit. What is given back met a
+/// locked file: nothing of it happened. To be called in the saver's turn.
 ///
 /// They share one commit. If one of them fails, nothing of that commit is kept and each is done once
 /// more in a commit of its own, so that only those fail that fail by themselves. That costs no more

@@ -61,7 +61,8 @@ impl OpenFile {
         let connection = opener.open(path)?;
         let turn = opener.turn(&connection);
         let deletions = Deletions::default();
-        let taken = turn.take().ok_or_else(another_saver)?;
+        // Mostly nothing is written here. Where something is, SQLite says what is locked.
+        let taken = turn.take();
         prepare(&connection, options.synchronous, &deletions)?;
         drop(taken);
         Ok(OpenFile { connection, encodings: RefCell::default(), deletions, turn })

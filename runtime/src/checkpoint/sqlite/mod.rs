@@ -51,7 +51,7 @@ pub enum Synchronous {
 pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// How long one call waits in all for other connections' locks before it fails. A turn that comes
-    /// soon is not counted.
+    /// within [`Turn::LONGEST_WAIT`](crate::doors::Turn::LONGEST_WAIT) is not counted.
     pub busy_limit: Duration,
     pub late_writes: LateWrites,
 }

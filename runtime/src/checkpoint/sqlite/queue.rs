@@ -17,7 +17,7 @@ use super::call::{Call, Kind};
 use super::connection::{Failure, OpenFile, another_saver};
 use super::{FileProblem, SqliteOptions, commit};
 use crate::checkpoint::saver::SaverError;
-use crate::doors::{Doors, one_turn};
+use crate::doors::{Doors, Turn, one_turn};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -69,7 +69,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let file = self.file.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if file.is_some() {
-            self.doors.executor.dispose(Box::new(move || drop(file)));
+            self.doors.executor.dispose(Box::new(move || drop(file.map(OpenFile::close))));
         }
     }
 }
@@ -288,20 +288,23 @@ impl Shift {
             }
             let group = writes.iter().take_while(|call| call.kind != Kind::Close).count();
             let rest = writes.split_off(group);
-            let group = std::mem::replace(&mut writes, rest);
+            let mut group = std::mem::replace(&mut writes, rest);
             let Some(file) = file else {
                 group.into_iter().for_each(|call| call.end(Err(self.closed())));
                 continue;
             };
             let told = |failure| self.queue.0.told(failure, Duration::ZERO);
-            // Nobody who wants to read waits for the other savers of this process.
+            // What waits to be read does not wait for the other savers of this process.
             let taken = file.turn.try_take().or_else(|| {
                 self.read(Some(file), std::mem::take(reads));
                 file.turn.take()
             });
             let end = match taken {
                 Some(_) => commit::all(file, group, &told),
-                None => Err((group, another_saver())),
+                None => {
+                    group.iter_mut().for_each(|call| call.waited += Turn::LONGEST_WAIT);
+                    Err((group, another_saver()))
+                }
             };
             drop(taken);
             if let Err((mut locked, error)) = end {
