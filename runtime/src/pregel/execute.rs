@@ -23,9 +23,11 @@ impl RunCore {
             state.tasks.values().filter(|task| task.writes.is_empty()).cloned().collect()
         };
         self.outlet.yield_queued().await;
-        self.give_puts_a_turn().await;
         match todo.as_slice() {
-            [] => Ok(()),
+            [] => {
+                self.give_puts_a_turn().await;
+                Ok(())
+            }
             [one] if !self.outlet.is_eager() => self.execute_inline(one).await,
             _ => self.execute_beside(todo).await,
         }
@@ -33,6 +35,7 @@ impl RunCore {
 
     /// One task, polled by the consumer itself: a cancelled consumer cancels it on the spot.
     async fn execute_inline(self: &Arc<Self>, task: &Task) -> Result<(), RunError> {
+        self.give_puts_a_turn().await;
         let guard = InlineGuard { core: self, task };
         let end = self.run_task(task).await;
         std::mem::forget(guard);

@@ -318,8 +318,12 @@ impl RunCore {
     }
 
     /// What was submitted has a turn before the next node begins, as in LangGraph, where a node is a
-    /// task of its own behind those.
+    /// task of its own behind those. Not so in a graph inside: the order in which the checkpoints of
+    /// two of them beside each other were recorded leaves no room for one.
     pub async fn give_puts_a_turn(&self) {
+        if self.inside.is_some() {
+            return;
+        }
         let is_under_way = {
             let puts = &self.state.lock().unwrap().puts;
             let newest =
